@@ -1,0 +1,35 @@
+# One word for each thing that people do; CMake does the work. `make help` lists them.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+
+.DEFAULT_GOAL := all
+.PHONY: help setup configure all lib demo test format lint gpu bench clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BUILD)/.ready: tools/setup.sh tools/requirements.txt
+	tools/setup.sh $(BUILD)
+
+setup: $(BUILD)/.ready ## install what is missing: Debian packages, and pip packages in the build folder's virtual environment
+
+$(BUILD)/build.ninja: $(BUILD)/.ready
+	cmake -S . -B $(BUILD) -G Ninja
+
+configure: $(BUILD)/build.ninja
+
+all: configure ## library, CLI, model and tests
+	cmake --build $(BUILD) -j $(JOBS)
+
+lib: configure ## the library alone
+	cmake --build $(BUILD) -j $(JOBS) --target tandem
+
+demo: configure ## build, then attention on the bundled sample: on a GPU if there is one, else on the CPU
+	cmake --build $(BUILD) -j $(JOBS) --target tandem_cli
+	$(BUILD)/bin/tandem run examples/sample.safetensors --causal --check
+
+test: all ## every test that needs no GPU
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE gpu
+
+clean: ## forget the build, keep the installed packages
+	cmake --build $(BUILD) --target clean

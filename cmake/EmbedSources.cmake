@@ -1,0 +1,10 @@
+# Writes OUTPUT: a C++ file that holds every kernel source under ROOT as text, by its path relative to ROOT.
+file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*.cuh ${ROOT}/*.hpp ${ROOT}/*.cu)
+list(SORT files)
+set(text "// Written by cmake/EmbedSources.cmake.\n#include \"jit/embedded_sources.hpp\"\n\nnamespace tandem {\n\nstd::span<const EmbeddedSource> embedded_sources() {\n  static constexpr EmbeddedSource kSources[] = {\n")
+foreach(file IN LISTS files)
+  file(READ ${ROOT}/${file} content)
+  string(APPEND text "{\"${file}\", R\"TANDEM(${content})TANDEM\"},\n")
+endforeach()
+string(APPEND text "  };\n  return kSources;\n}\n\n}  // namespace tandem\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,427 @@
+// The forward kernel: O = softmax(scale Q K^T + mask) V and its LSE. docs/KERNEL.md walks through it.
+//
+// One block: a producer warpgroup, of which one warp issues TMA loads, and one to three consumer warpgroups of 64 query rows each, which
+// multiply with WGMMA and compute the softmax. K and V blocks pass through two rings, from the last visible block to the first.
+#pragma once
+#include "attention/budget.hpp"
+#include "attention/epilogue.cuh"
+#include "attention/mask.cuh"
+#include "attention/params.hpp"
+#include "attention/scheduler.cuh"
+#include "attention/seqlens.cuh"
+#include "attention/softmax.cuh"
+#include "attention/spec.hpp"
+#include "attention/storage.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/fence.cuh"
+#include "ptx/ldst.cuh"
+#include "ptx/named_barrier.cuh"
+#include "ptx/setmaxnreg.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/warp.cuh"
+#include "ptx/wgmma.cuh"
+#include "tile/swizzle.cuh"
+
+namespace tandem::attention {
+
+// ---------------------------------------------------------------------------------------------------------------------------- producer
+
+template <ForwardSpec kSpec>
+class Producer {
+ public:
+  using Storage = ForwardStorage<kSpec>;
+
+  TANDEM_DEVICE Producer(Storage& shared, const ForwardParams& params) : s_(shared), params_(params), scheduler_(params) {}
+
+  TANDEM_DEVICE void run() {
+    while (!scheduler_.done()) {
+      const TileInfo tile = scheduler_.current();
+      announce(tile);
+      const int kv_head = divide(tile.head, params_.kv_group);
+      load_k(tile.n_blocks - 1, kv_head, tile.batch);
+      load_q(tile);
+      scheduler_.request_next();
+      // K one block ahead of V: the consumers ask in this order.
+#pragma unroll 1
+      for (int n_block = tile.n_blocks - 2; n_block >= 0; --n_block) {
+        load_k(n_block, kv_head, tile.batch);
+        load_v(n_block + 1, kv_head, tile.batch);
+      }
+      load_v(0, kv_head, tile.batch);
+      scheduler_.advance();
+    }
+    announce({0, 0, 0, kNoTile});
+  }
+
+ private:
+  TANDEM_DEVICE void announce(const TileInfo& tile) {
+    s_.tile_ring.acquire(tile_at_);
+    if (ptx::elect_one()) {
+      s_.tiles[tile_at_.stage] = tile;
+      ptx::mbarrier_arrive(s_.tile_ring.full[tile_at_.stage]);
+    }
+    tile_at_.advance();
+  }
+
+  TANDEM_DEVICE void load_q(const TileInfo& tile) {
+    s_.q_ring.acquire(q_at_);
+    if (ptx::elect_one()) {
+      s_.q_ring.expect(q_at_, Storage::kQBytes);
+#pragma unroll
+      for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim); ++chunk)
+        ptx::tma_load_4d(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q, s_.q_ring.full[q_at_.stage], chunk * tile::kChunkColumns,
+                         tile.m_block * kSpec.block_m(), tile.head, tile.batch, ptx::CacheHint::evict_first);
+    }
+    q_at_.advance();
+  }
+
+  TANDEM_DEVICE void load_k(int n_block, int kv_head, int batch) {
+    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k, n_block, kv_head, batch);
+  }
+
+  TANDEM_DEVICE void load_v(int n_block, int kv_head, int batch) {
+    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v, n_block, kv_head, batch);
+  }
+
+  template <int kBytes>
+  TANDEM_DEVICE void load_block(tile::Ring<kSpec.stages>& ring, tile::RingPosition<kSpec.stages>& at, unsigned char* destination, const TensorMap& map,
+                                int n_block, int kv_head, int batch) {
+    constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_n);
+    ring.acquire(at);
+    if (ptx::elect_one()) {
+      ring.expect(at, kBytes);
+      const int row = n_block * kSpec.block_n;
+#pragma unroll
+      for (int chunk = 0; chunk < kBytes / kChunkBytes; ++chunk) {
+        if constexpr (kSpec.cluster == 1)
+          ptx::tma_load_4d(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, row, kv_head, batch,
+                           ptx::CacheHint::evict_last);
+        else if (chunk % kSpec.cluster == ptx::cluster_cta_rank())  // each block of the cluster loads its chunks for both
+          ptx::tma_load_4d_multicast(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, row, kv_head, batch,
+                                     ptx::CacheHint::evict_last, (1 << kSpec.cluster) - 1);
+      }
+    }
+    at.advance();
+  }
+
+  Storage& s_;
+  const ForwardParams& params_;
+  TileScheduler<kSpec> scheduler_;
+  tile::RingPosition<kSpec.q_buffers> q_at_;
+  tile::RingPosition<kSpec.stages> k_at_, v_at_;
+  tile::RingPosition<kTileSlots> tile_at_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------------- consumer
+
+template <ForwardSpec kSpec>
+class Consumer {
+ public:
+  using Storage = ForwardStorage<kSpec>;
+  static constexpr int kBlockN = kSpec.block_n;
+  static constexpr int kQkSteps = kSpec.head_dim / 16;
+  static constexpr int kPvSteps = kBlockN / 16;
+
+  TANDEM_DEVICE Consumer(Storage& shared, const ForwardParams& params, int warpgroup)
+      : s_(shared),
+        params_(params),
+        seqlens_(params),
+        warpgroup_(warpgroup),
+        row_in_tile_(warpgroup * 64 + ptx::thread_index() % 128 / 32 * 16),
+        lane_(ptx::lane_index()),
+        softmax_(params.scale_log2),
+        epilogue_(params, row_in_tile_, lane_),
+        q_descriptor_(tile::descriptor_k_major(shared.q[0] + warpgroup * 64 * tile::kRowBytes)),
+        k_descriptor_(tile::descriptor_k_major(shared.k[0])),
+        v_descriptor_(tile::descriptor_n_major<kBlockN>(shared.v[0])) {}
+
+  TANDEM_DEVICE void run() {
+    if (kSpec.turns != Turns::none && warpgroup_ == 0) give_turn_to(0);  // the first turn
+    TileInfo tile = next_tile();
+    if (tile.n_blocks != kNoTile) {
+      QPosition q_of_tile = begin_tile();
+      first_qk();  // in flight: QK
+      while (true) {
+        steps(tile);  // nothing in flight; P of block 0 in registers
+        // What follows is known before PV is issued: ptxas serialises all WGMMAs if a path leaves the loop between an issue and its wait.
+        const TileInfo next = next_tile();
+        if (next.n_blocks == kNoTile) break;
+        last_pv();  // in flight: PV
+        if constexpr (kSpec.early_qk) {
+          const QPosition q_of_next = begin_tile();
+          issue_qk();  // in flight: PV, QK of the next tile
+          pass_turn<Turns::gemm_issue>();
+          ptx::wgmma_wait_group<1>();  // in flight: QK of the next tile
+          finish_tile(tile, q_of_tile);
+          q_of_tile = q_of_next;
+        } else {
+          pass_turn<Turns::gemm_issue>();
+          ptx::wgmma_wait_group<0>();  // nothing in flight
+          finish_tile(tile, q_of_tile);
+          q_of_tile = begin_tile();
+          first_qk();  // in flight: QK of the next tile
+        }
+        tile = next;
+      }
+      last_pv();  // in flight: PV
+      pass_turn<Turns::gemm_issue>();
+      ptx::wgmma_wait_group<0>();  // nothing in flight
+      finish_tile(tile, q_of_tile);
+    }
+    epilogue_.wait_buffer_free();  // shared memory must outlive the stores that read it
+    if (kSpec.turns != Turns::none && warpgroup_ == 0) ptx::named_barrier_sync(turn_barrier(0), kTurnThreads);  // the last turn
+  }
+
+ private:
+  static constexpr bool kByRow = kSpec.softmax_order == SoftmaxOrder::by_row;
+  static constexpr bool kOutputInQ = kSpec.output_stage == OutputStage::q_buffer;
+  static constexpr int kTurnThreads = 256;  // the warpgroup that takes a turn and the one that gives it
+  using QPosition = tile::RingPosition<kSpec.q_buffers>;
+
+  // ---- a tile
+
+  TANDEM_DEVICE TileInfo next_tile() {
+    s_.tile_ring.wait(tile_at_);
+    TileInfo tile = s_.tiles[tile_at_.stage];
+    tile.m_block = ptx::warp_uniform(tile.m_block);
+    tile.n_blocks = ptx::warp_uniform(tile.n_blocks);
+    ptx::warp_sync();  // all lanes have read
+    s_.tile_ring.template release<1>(tile_at_);
+    tile_at_.advance();
+    return tile;
+  }
+
+  // Q of the tile is there; with Q in registers it is taken, and its buffer given back unless O will pass through it.
+  TANDEM_DEVICE QPosition begin_tile() {
+    const QPosition q = q_at_;
+    q_stage_ = q.stage;
+    s_.q_ring.wait(q);
+    if constexpr (kSpec.q_in_registers) {
+      const int row = row_in_tile_ + lane_ % 16;
+#pragma unroll
+      for (int k = 0; k < kQkSteps; ++k)
+        ptx::ldmatrix_x4(
+            r_q_[k], ptx::shared_address(s_.q[q.stage]) + (k / 4) * tile::chunk_bytes(kSpec.block_m()) + tile::swizzled_offset(row, k % 4 * 2 + lane_ / 16));
+      if constexpr (!kOutputInQ) s_.q_ring.template release<1>(q);
+    }
+    q_at_.advance();
+    return q;
+  }
+
+  TANDEM_DEVICE void first_qk() {
+    take_turn<Turns::gemm_issue>();
+    issue_qk();
+    pass_turn<Turns::gemm_issue>();
+  }
+
+  // All blocks of a tile, whose first QK is in flight.
+  TANDEM_DEVICE void steps(const TileInfo& tile) {
+    const int tile_row = tile.m_block * kSpec.block_m();
+    const Mask<kSpec> mask(seqlens_, tile_row + row_in_tile_ + lane_ / 4, lane_);
+    const int unmasked = seqlens_.unmasked_blocks(tile_row + warpgroup_ * 64);  // blocks below it are seen whole
+    softmax_.reset();
+    accumulate_ = false;
+    int n_block = tile.n_blocks - 1;
+
+    ptx::wgmma_wait_group<0>();  // nothing in flight
+    ptx::wgmma_settle(r_s_);
+    release_k();
+    if (n_block >= unmasked) mask.apply(r_s_, n_block);
+    softmax([] {});
+    softmax_.no_correction();
+    --n_block;
+
+    if constexpr (kSpec.causal) {
+#pragma unroll 1
+      for (; n_block >= unmasked; --n_block) step<true>(mask, n_block);
+    }
+#pragma unroll 1
+    for (; n_block >= 0; --n_block) step<false>(mask, n_block);
+
+    if constexpr (!kSpec.q_in_registers && !kOutputInQ) s_.q_ring.template release<1>(QPosition{q_stage_, 0});
+    if constexpr (!kByRow) settle_p();
+    softmax_.rescale(r_o_);
+  }
+
+  // PV of block 0. Takes the turn that the caller passes.
+  TANDEM_DEVICE void last_pv() {
+    take_turn<Turns::gemm_issue>();
+    issue_pv();
+  }
+
+  // A block of keys: S = Q K^T, P = softmax(S); O += P V of the block before, whose P is in registers.
+  template <bool kMasked>
+  TANDEM_DEVICE void step(const Mask<kSpec>& mask, int n_block) {
+    if constexpr (!kByRow) settle_p();  // nothing in flight; the loop's back edge keeps this wait below the exps
+    if constexpr (!kSpec.overlap) softmax_.rescale(r_o_);
+    take_turn<Turns::gemm_issue>();
+    if constexpr (kSpec.overlap) {
+      issue_qk();  // in flight: QK
+      softmax_.rescale(r_o_);
+      issue_pv();  // in flight: QK, PV of the block before
+      pass_turn<Turns::gemm_issue>();
+      ptx::wgmma_wait_group<1>();  // in flight: PV
+    } else {
+      issue_pv();  // in flight: PV of the block before
+      issue_qk();  // in flight: PV of the block before, QK
+      pass_turn<Turns::gemm_issue>();
+      settle_pv();  // nothing in flight
+    }
+    ptx::wgmma_settle(r_s_);
+    release_k();
+    if constexpr (kMasked) mask.apply(r_s_, n_block);
+    softmax([this] {
+      if constexpr (kSpec.overlap) settle_pv();  // by row: nothing in flight; whole: still PV
+    });
+  }
+
+  // The last PV of the tile has landed.
+  TANDEM_DEVICE void finish_tile(const TileInfo& tile, QPosition q) {
+    ptx::wgmma_settle(r_o_);
+    release_v();
+    if constexpr (kOutputInQ) {
+      if constexpr (!kSpec.q_in_registers) ptx::named_barrier_sync(static_cast<int>(NamedBarrier::query_rows_free) + warpgroup_, 128);
+      epilogue_.store(tile, r_o_, softmax_, s_.q[q.stage]);
+      epilogue_.wait_buffer_free();
+      s_.q_ring.template release<1>(q);
+    } else {
+      epilogue_.wait_buffer_free();
+      epilogue_.store(tile, r_o_, softmax_, s_.o);
+    }
+  }
+
+  // ---- softmax
+
+  template <class Drain>
+  TANDEM_DEVICE void softmax(Drain&& drain) {
+    take_turn<Turns::exp_section>();
+    if constexpr (kByRow)
+      softmax_.by_row(r_s_, r_p_, drain);
+    else
+      softmax_.whole(r_s_);
+    pass_turn<Turns::exp_section>();
+  }
+
+  // Waits for PV, which a softmax has run beside. Nothing in flight after it.
+  TANDEM_DEVICE void settle_pv() {
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_settle(r_o_);
+    release_v();
+  }
+
+  // Order `whole`: P of the last softmax, still FP32 in S, becomes the operand once PV no longer reads the old one.
+  TANDEM_DEVICE void settle_p() {
+    ptx::wgmma_wait_group<0>();
+    ptx::wgmma_settle(r_o_);
+    if (accumulate_) release_v();
+    softmax_.convert(r_s_, r_p_);
+  }
+
+  // ---- GEMMs
+
+  TANDEM_DEVICE void issue_qk() {
+    s_.k_ring.wait(k_at_);
+    const u64 k_stage = ptx::smem_descriptor_advance(k_descriptor_, k_at_.stage * Storage::kKBytes);
+    const u64 q_stage = ptx::smem_descriptor_advance(q_descriptor_, q_stage_ * Storage::kQBytes);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < kQkSteps; ++k) {
+      const u64 k_operand = ptx::smem_descriptor_advance(k_stage, tile::k_step_bytes<kBlockN>(k));
+      if constexpr (kSpec.q_in_registers)
+        ptx::wgmma_rs<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, r_q_[k], k_operand, k > 0);
+      else
+        ptx::wgmma_ss<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, ptx::smem_descriptor_advance(q_stage, tile::k_step_bytes<kSpec.block_m()>(k)), k_operand,
+                                                           k > 0);
+    }
+    ptx::wgmma_commit_group();
+  }
+
+  TANDEM_DEVICE void issue_pv() {
+    s_.v_ring.wait(v_at_);
+    const u64 v_stage = ptx::smem_descriptor_advance(v_descriptor_, v_at_.stage * Storage::kVBytes);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < kPvSteps; ++k)
+      ptx::wgmma_rs<kSpec.dtype, kSpec.head_dim_v, ptx::Major::mn>(r_o_, r_p_[k], ptx::smem_descriptor_advance(v_stage, tile::n_major_k_step_bytes(k)),
+                                                                   accumulate_ || k > 0);
+    ptx::wgmma_commit_group();
+    accumulate_ = true;
+  }
+
+  TANDEM_DEVICE void release_k() {
+    s_.k_ring.template release<kSpec.cluster>(k_at_);
+    k_at_.advance();
+  }
+
+  TANDEM_DEVICE void release_v() {
+    s_.v_ring.template release<kSpec.cluster>(v_at_);
+    v_at_.advance();
+  }
+
+  // ---- turns: a token that goes round the consumer warpgroups, a named barrier each
+
+  TANDEM_DEVICE static int turn_barrier(int warpgroup) { return static_cast<int>(NamedBarrier::turn) + warpgroup; }
+
+  TANDEM_DEVICE static void give_turn_to(int warpgroup) { ptx::named_barrier_arrive(turn_barrier(warpgroup), kTurnThreads); }
+
+  template <Turns kKind>
+  TANDEM_DEVICE void take_turn() const {
+    if constexpr (kSpec.turns == kKind) ptx::named_barrier_sync(turn_barrier(warpgroup_), kTurnThreads);
+  }
+
+  template <Turns kKind>
+  TANDEM_DEVICE void pass_turn() const {
+    if constexpr (kSpec.turns == kKind) give_turn_to(warpgroup_ + 1 == kSpec.consumer_warpgroups ? 0 : warpgroup_ + 1);
+  }
+
+  Storage& s_;
+  const ForwardParams& params_;
+  Seqlens<kSpec> seqlens_;
+  int warpgroup_;
+  int row_in_tile_;  // first row of this warp
+  int lane_;
+  Softmax<kSpec> softmax_;
+  Epilogue<kSpec> epilogue_;
+  u64 q_descriptor_, k_descriptor_, v_descriptor_;
+  tile::RingPosition<kSpec.q_buffers> q_at_;
+  tile::RingPosition<kSpec.stages> k_at_, v_at_;
+  tile::RingPosition<kTileSlots> tile_at_;
+  int q_stage_ = 0;          // where the Q of the current tile lies
+  bool accumulate_ = false;  // false until the first PV of a tile, which starts O at zero
+
+  float r_s_[kBlockN / 2];                           // S, then exps
+  float r_o_[kSpec.head_dim_v / 2];                  // O
+  u32 r_p_[kPvSteps][4];                             // P, the A operand of PV
+  u32 r_q_[kSpec.q_in_registers ? kQkSteps : 1][4];  // Q, the A operand of QK
+};
+
+// ------------------------------------------------------------------------------------------------------------------------------- kernel
+
+template <ForwardSpec kSpec>
+TANDEM_DEVICE void forward(const ForwardParams& params) {
+  constexpr budget::RegisterSplit kRegisters = budget::register_split(kSpec);
+  static_assert(budget::broken_rule(kSpec) == nullptr);
+  static_assert(sizeof(ForwardStorage<kSpec>) == budget::shared_ledger(kSpec).total());
+
+  auto& shared = ptx::shared_storage<ForwardStorage<kSpec>>();
+  const int warpgroup = ptx::warp_uniform(ptx::thread_index() / 128);
+  if (ptx::thread_index() == 0) {
+    shared.init_barriers();
+    ptx::fence_mbarrier_init();
+  }
+  if constexpr (kSpec.cluster > 1)
+    ptx::cluster_sync();
+  else
+    ptx::block_sync();
+
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<kRegisters.producer>();
+    if (ptx::warp_uniform(ptx::thread_index() / 32) == 0) Producer<kSpec>(shared, params).run();
+  } else {
+    ptx::setmaxnreg_inc<kRegisters.consumer>();
+    Consumer<kSpec>(shared, params, warpgroup - 1).run();
+  }
+  if constexpr (kSpec.cluster > 1) ptx::cluster_sync();  // the other block may still load into this one's shared memory
+}
+
+}  // namespace tandem::attention

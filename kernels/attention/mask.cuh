@@ -1,0 +1,29 @@
+// Masks select: a score that is not seen becomes -inf, whatever it was.
+#pragma once
+#include "attention/seqlens.cuh"
+#include "ptx/math.cuh"
+#include "tile/fragment.cuh"
+
+namespace tandem::attention {
+
+template <ForwardSpec kSpec>
+struct Mask {
+  int visible[tile::kRowsOfThread];  // keys seen by each row of this thread, less the thread's first column
+
+  TANDEM_DEVICE Mask(const Seqlens<kSpec>& seqlens, int first_row_of_thread, int lane) {
+#pragma unroll
+    for (int row = 0; row < tile::kRowsOfThread; ++row) visible[row] = seqlens.visible_keys(first_row_of_thread + 8 * row) - 2 * (lane % 4);
+  }
+
+  TANDEM_DEVICE void apply(float (&r_scores)[kSpec.block_n / 2], int n_block) const {
+#pragma unroll
+    for (int row = 0; row < tile::kRowsOfThread; ++row) {
+      const int bound = visible[row] - n_block * kSpec.block_n;
+#pragma unroll
+      for (int e = 0; e < kSpec.block_n / 4; ++e)
+        if (tile::accumulator_column(e) >= bound) r_scores[tile::accumulator_index(row, e)] = -ptx::infinity();
+    }
+  }
+};
+
+}  // namespace tandem::attention

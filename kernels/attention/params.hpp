@@ -1,0 +1,51 @@
+// What a forward launch passes to the kernel: one struct, made by the host. Plain C++20, shared with the host.
+#pragma once
+#include "ptx/tensor_map.hpp"
+
+namespace tandem {
+
+// n / divisor for 0 <= n < 2^31 by one multiplication: q = (n + high(n * multiplier)) >> shift.
+struct FastDivisor {
+  int divisor = 1;
+  unsigned multiplier = 1;
+  unsigned shift = 0;
+
+  constexpr FastDivisor() = default;
+  constexpr explicit FastDivisor(int d) : divisor(d) {
+    while ((1ull << shift) < static_cast<unsigned long long>(d)) ++shift;
+    multiplier = static_cast<unsigned>((((1ull << shift) - static_cast<unsigned long long>(d)) << 32) / static_cast<unsigned long long>(d) + 1);
+  }
+};
+
+// Order of the tiles. (head, batch) pairs are grouped into sections whose K and V fit the L2 cache; inside a section the query blocks are
+// outermost (the longest first when causal) and the pairs of the section innermost.
+struct TileOrder {
+  int tiles = 0;
+  int m_blocks = 0;  // query tiles a head; pairs of tiles when the cluster has two blocks
+  int pairs_per_section = 1;
+  int last_section = 0;            // index of the last section, which may hold fewer pairs
+  FastDivisor section_tiles;       // pairs_per_section * m_blocks
+  FastDivisor section_pairs;       // pairs_per_section
+  FastDivisor last_section_pairs;  // pairs of the last section
+  FastDivisor heads;
+};
+
+// Word that the dynamic scheduler counts in: the low half counts tiles handed out, the high half says that the workspace was initialised.
+// Without that mark the kernel falls back to the static order: a workspace that nobody initialised costs time, never a result.
+constexpr unsigned long long kCounterMark = 0x7a9de300ull << 32;
+
+struct ForwardParams {
+  TensorMap q, k, v, o;  // boxes: 64 columns x the tile's rows; o: 64 columns x 16 rows
+  void* out;
+  float* lse;
+  unsigned long long* counter;
+  long long out_stride_batch, out_stride_row, out_stride_head;  // elements
+  long long lse_stride_batch, lse_stride_head;                  // elements
+  int seqlen_q, seqlen_k;
+  int head_dim_v;        // columns of O that exist
+  float scale_log2;      // softmax_scale * log2(e), positive
+  FastDivisor kv_group;  // query heads a KV head
+  TileOrder order;
+};
+
+}  // namespace tandem

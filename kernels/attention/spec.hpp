@@ -1,0 +1,62 @@
+// The configuration of a forward kernel: what is fixed when it is compiled. Plain C++20, shared with the host; every field has a reason.
+#pragma once
+#include "ptx/dtype.hpp"
+
+namespace tandem {
+
+// Who may issue when several consumer warpgroups share the tensor core.
+enum class Turns : int {
+  none,         // the hardware decides
+  gemm_issue,   // warpgroups issue their GEMMs in turn: one multiplies while the other is in softmax
+  exp_section,  // warpgroups enter their exponentials in turn: the exp unit is never shared
+};
+
+// The order of work inside a softmax.
+enum class SoftmaxOrder : int {
+  by_row,  // maximum of row 1 in the shadow of the exps of row 0, conversion in the shadow of the exps of row 1; PV drained in between
+  whole,   // both maxima, then both rows of exps; conversion, and the wait for PV, at the head of the next step
+};
+
+// Where O waits for its store.
+enum class OutputStage : int {
+  registers,  // stored from registers, 16 bytes a thread after an exchange in the quad
+  q_buffer,   // through the Q buffer of the tile, which is free later for it
+  own,        // through a buffer of its own: the stores run under the next tile
+};
+
+enum class Scheduler : int {
+  single_tile,         // a block a tile
+  static_persistent,   // a block a multiprocessor; block i takes tiles i, i + grid, ...
+  dynamic_persistent,  // the next tile is whoever's asks first: uneven tiles, heaviest first
+};
+
+struct ForwardSpec {
+  DType dtype = DType::bf16;
+  int head_dim = 128;    // width of the Q and K tiles, a multiple of 16; the tensors may be 8 narrower
+  int head_dim_v = 128;  // width of the V and O tiles
+  bool causal = false;   // two trip counts and a mask: worth a kernel of its own
+
+  int consumer_warpgroups = 2;  // 64 queries each
+  int block_n = 128;            // keys a step
+  int stages = 2;               // of the K ring and of the V ring
+  int q_buffers = 1;            // 2: the next tile's Q comes while this one is used
+  int ctas_per_sm = 1;          // several small blocks cover each other's prologue and epilogue
+  int cluster = 1;              // 2: neighbouring query tiles load K and V once for both
+
+  bool overlap = true;          // PV of a block runs while the softmax of the next is computed
+  bool q_in_registers = false;  // fewer shared-memory reads, and the Q buffer is free at once
+  bool lazy_rescale = true;     // leave O on an old maximum until the new one exceeds it by 2^8
+  bool early_qk = true;         // issue the first QK of the next tile before the epilogue of this one
+  Turns turns = Turns::gemm_issue;
+  SoftmaxOrder softmax_order = SoftmaxOrder::by_row;
+  OutputStage output_stage = OutputStage::registers;
+  Scheduler scheduler = Scheduler::dynamic_persistent;
+
+  constexpr bool operator==(const ForwardSpec&) const = default;
+
+  constexpr int block_m() const { return 64 * consumer_warpgroups; }
+  constexpr int threads() const { return 128 * (consumer_warpgroups + 1); }
+  constexpr int consumer_warps() const { return 4 * consumer_warpgroups; }
+};
+
+}  // namespace tandem

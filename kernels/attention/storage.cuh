@@ -1,0 +1,55 @@
+// All shared memory of a forward block: one struct, every buffer and barrier in it, arrival counts beside the barriers.
+#pragma once
+#include "attention/budget.hpp"
+#include "attention/params.hpp"
+#include "attention/spec.hpp"
+#include "tile/pipeline.cuh"
+#include "tile/swizzle.cuh"
+
+namespace tandem::attention {
+
+// What the producer tells the consumers about a tile.
+struct alignas(16) TileInfo {
+  int m_block;
+  int head;
+  int batch;
+  int n_blocks;  // keys blocks to visit, from the last to the first; at least 1. kNoTile: no more tiles
+};
+constexpr int kNoTile = -1;
+constexpr int kTileSlots = 2;
+
+template <ForwardSpec kSpec>
+struct alignas(1024) ForwardStorage {
+  static constexpr int kQBytes = tile::tile_bytes(kSpec.block_m(), kSpec.head_dim);
+  static constexpr int kKBytes = tile::tile_bytes(kSpec.block_n, kSpec.head_dim);
+  static constexpr int kVBytes = tile::tile_bytes(kSpec.block_n, kSpec.head_dim_v);
+  static constexpr int kOBytes = kSpec.output_stage == OutputStage::own ? tile::tile_bytes(kSpec.block_m(), kSpec.head_dim_v) : 0;
+
+  alignas(1024) unsigned char q[kSpec.q_buffers][kQBytes];
+  alignas(1024) unsigned char k[kSpec.stages][kKBytes];
+  alignas(1024) unsigned char v[kSpec.stages][kVBytes];
+  alignas(1024) unsigned char o[kOBytes == 0 ? 16 : kOBytes];
+
+  tile::Ring<kSpec.q_buffers> q_ring;  // empty: every consumer warp
+  tile::Ring<kSpec.stages> k_ring;     // empty: every consumer warp of every CTA of the cluster
+  tile::Ring<kSpec.stages> v_ring;     // the same
+  tile::Ring<kTileSlots> tile_ring;    // full: the producer's one thread; empty: every consumer warp
+  TileInfo tiles[kTileSlots];
+
+  TANDEM_DEVICE void init_barriers() {
+    q_ring.init(kSpec.consumer_warps());
+    k_ring.init(kSpec.consumer_warps() * kSpec.cluster);
+    v_ring.init(kSpec.consumer_warps() * kSpec.cluster);
+    tile_ring.init(kSpec.consumer_warps());
+  }
+};
+
+// Named barriers, by event. Id 0 is __syncthreads.
+enum class NamedBarrier : int {
+  turn = 1,             // turn + w: warpgroup w may go on; one for each of up to three consumer warpgroups
+  query_rows_free = 4,  // query_rows_free + w: all warps of warpgroup w have finished their last QK
+  count = 7,
+};
+static_assert(static_cast<int>(NamedBarrier::count) <= budget::kNamedBarriers);
+
+}  // namespace tandem::attention

@@ -1,0 +1,25 @@
+// 8x8 matrices of 16-bit numbers between shared memory and registers, and global accesses of a stated width.
+#pragma once
+#include "ptx/platform.cuh"
+
+namespace tandem::ptx {
+
+// Lanes 8i..8i+7 give the row addresses of matrix i; register i gets two neighbouring elements of row lane/4.
+TANDEM_DEVICE void ldmatrix_x4(u32 (&registers)[4], u32 row_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
+               : "r"(row_address)
+               : "memory");
+}
+
+TANDEM_DEVICE void stmatrix_x4(u32 row_address, u32 r0, u32 r1, u32 r2, u32 r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_address), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
+}
+
+TANDEM_DEVICE void store_global_16b(void* destination, u32 w0, u32 w1, u32 w2, u32 w3) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(destination), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
+}
+
+TANDEM_DEVICE void store_global(float* destination, float value) { asm volatile("st.global.f32 [%0], %1;" ::"l"(destination), "f"(value) : "memory"); }
+
+}  // namespace tandem::ptx
