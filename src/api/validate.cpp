@@ -1,0 +1,158 @@
+#include "api/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace tandem::api {
+namespace {
+
+constexpr const char* kAxes[4] = {"batch", "seqlen", "heads", "dim"};
+
+template <class... Args>
+Status invalid(fmt::format_string<Args...> format, Args&&... args) {
+  return {StatusCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+bool is_empty(const Tensor& tensor) { return tensor.shape[0] == 0 || tensor.shape[1] == 0 || tensor.shape[2] == 0 || tensor.shape[3] == 0; }
+
+// a * b, saturated: used for extents, which must not wrap.
+std::int64_t multiply(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return std::numeric_limits<std::int64_t>::max();
+  return product;
+}
+
+Status read_tensor(const char* name, const tandem_tensor& source, Addresses addresses, Tensor& tensor) {
+  if (source.dtype != TANDEM_FP16 && source.dtype != TANDEM_BF16 && source.dtype != TANDEM_FP32)
+    return invalid("{}.dtype is {}; it must be TANDEM_FP16 (1), TANDEM_BF16 (2) or TANDEM_FP32 (3)", name, source.dtype);
+  if (source.reserved != 0) return invalid("{}.reserved is {}; it must be 0", name, source.reserved);
+  tensor.data = source.data;
+  tensor.type = static_cast<ElementType>(source.dtype);
+  std::int64_t reach = 1;  // elements from the first to the last
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (source.shape[axis] < 0) return invalid("{}.shape[{}] ({}) is {}; it must be 0 or more", name, axis, kAxes[axis], source.shape[axis]);
+    tensor.shape[axis] = source.shape[axis];
+    tensor.stride[axis] = source.stride[axis];
+    if (source.shape[axis] <= 1) continue;
+    if (source.stride[axis] < 0)
+      return invalid("{}.stride[{}] ({}) is {}; it must be 0 or more: reverse the tensor before the call", name, axis, kAxes[axis], source.stride[axis]);
+    const std::int64_t span = multiply(source.shape[axis] - 1, source.stride[axis]);
+    if (__builtin_add_overflow(reach, span, &reach) || reach > std::numeric_limits<std::int64_t>::max() / 8)
+      return invalid("{} reaches past 2^60 elements along {}; shape {} with stride {} is too large", name, kAxes[axis], source.shape[axis],
+                     source.stride[axis]);
+  }
+  if (tensor.shape[3] == 0) return invalid("{}.shape[3] (dim) is 0; it must be at least 1", name);
+  if (addresses == Addresses::required && tensor.data == nullptr && !is_empty(tensor))
+    return invalid("{}.data is NULL; a tensor that is not empty needs an address", name);
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(size_of(tensor.type)) != 0)
+    return invalid("{}.data is {}; it must be a multiple of the element size, {} bytes", name, tensor.data, size_of(tensor.type));
+  return {};
+}
+
+Status same_type(const char* name, const Tensor& tensor, const Tensor& q) {
+  if (tensor.type == q.type) return {};
+  return invalid("{} has dtype {} and q has {}; they must be the same", name, name_of(tensor.type), name_of(q.type));
+}
+
+Status same_extent(const char* name, const Tensor& tensor, std::size_t axis, const char* other, std::int64_t wanted) {
+  if (tensor.shape[axis] == wanted) return {};
+  return invalid("{}.shape[{}] ({}) is {}; it must be that of {}, {}", name, axis, kAxes[axis], tensor.shape[axis], other, wanted);
+}
+
+// Rows that are written must be distinct memory.
+Status distinct_output(const Tensor& out) {
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (out.shape[axis] > 1 && out.stride[axis] == 0)
+      return invalid("out.stride[{}] ({}) is 0; an output cannot be expanded: every element needs memory of its own", axis, kAxes[axis]);
+  return {};
+}
+
+// Checks in order, of which those after the first failure are not made.
+class Checks {
+ public:
+  template <class Check>
+  Checks& then(Check&& check) {
+    if (status_.ok()) status_ = check();
+    return *this;
+  }
+  Status result() && { return std::move(status_); }
+
+ private:
+  Status status_;
+};
+
+Status read_lse(const tandem_forward_args& args, const ForwardProblem& problem, ForwardCall& call) {
+  call.lse = args.lse;
+  call.lse_stride_batch = args.lse_stride_batch;
+  call.lse_stride_head = args.lse_stride_head;
+  if (args.lse == nullptr) return {};
+  if (reinterpret_cast<std::uintptr_t>(args.lse) % alignof(float) != 0)
+    return invalid("lse is {}; it must be a multiple of 4 bytes", static_cast<const void*>(args.lse));
+  if (args.lse_stride_batch == 0 && args.lse_stride_head == 0) {
+    call.lse_stride_head = problem.seqlen_q;
+    call.lse_stride_batch = multiply(problem.num_heads, problem.seqlen_q);
+    return {};
+  }
+  if (problem.num_heads > 1 && args.lse_stride_head < problem.seqlen_q)
+    return invalid("lse_stride_head is {}; it must be at least seqlen_q, {}, so that heads do not overlap (or 0 together with lse_stride_batch)",
+                   args.lse_stride_head, problem.seqlen_q);
+  if (problem.batch > 1 && args.lse_stride_batch < problem.seqlen_q)
+    return invalid("lse_stride_batch is {}; it must be at least seqlen_q, {}, so that batch entries do not overlap (or 0 together with lse_stride_head)",
+                   args.lse_stride_batch, problem.seqlen_q);
+  return {};
+}
+
+}  // namespace
+
+Status validate(const tandem_forward_args* args, Addresses addresses, ForwardRequest& request) {
+  if (args == nullptr) return invalid("args is NULL; it must point to a tandem_forward_args");
+  if (args->size != sizeof(tandem_forward_args))
+    return invalid("args.size is {}; this library knows {} (sizeof(tandem_forward_args) of version {}.{})", args->size, sizeof(tandem_forward_args),
+                   TANDEM_VERSION_MAJOR, TANDEM_VERSION_MINOR);
+  if (args->reserved != 0) return invalid("args.reserved is {}; it must be 0", args->reserved);
+
+  ForwardCall& call = request.call;
+  Checks checks;
+  checks.then([&] { return read_tensor("q", args->q, addresses, call.q); })
+      .then([&] { return read_tensor("k", args->k, addresses, call.k); })
+      .then([&] { return read_tensor("v", args->v, addresses, call.v); })
+      .then([&] { return read_tensor("out", args->out, addresses, call.out); })
+      .then([&] { return same_type("k", call.k, call.q); })
+      .then([&] { return same_type("v", call.v, call.q); })
+      .then([&] { return same_type("out", call.out, call.q); })
+      .then([&] { return same_extent("k", call.k, 0, "q", call.q.shape[0]); })
+      .then([&] { return same_extent("v", call.v, 0, "q", call.q.shape[0]); })
+      .then([&] { return same_extent("v", call.v, 1, "k", call.k.shape[1]); })
+      .then([&] { return same_extent("v", call.v, 2, "k", call.k.shape[2]); })
+      .then([&] { return same_extent("k", call.k, 3, "q", call.q.shape[3]); })
+      .then([&] { return same_extent("out", call.out, 0, "q", call.q.shape[0]); })
+      .then([&] { return same_extent("out", call.out, 1, "q", call.q.shape[1]); })
+      .then([&] { return same_extent("out", call.out, 2, "q", call.q.shape[2]); })
+      .then([&] { return same_extent("out", call.out, 3, "v", call.v.shape[3]); })
+      .then([&] { return distinct_output(call.out); });
+  if (Status status = std::move(checks).result(); !status.ok()) return status;
+
+  ForwardProblem& problem = request.problem;
+  problem = {.type = call.q.type,
+             .batch = call.q.shape[0],
+             .seqlen_q = call.q.shape[1],
+             .seqlen_k = call.k.shape[1],
+             .num_heads = call.q.shape[2],
+             .num_heads_kv = call.k.shape[2],
+             .head_dim = call.q.shape[3],
+             .head_dim_v = call.v.shape[3],
+             .causal = args->causal == 1};
+  if (problem.num_heads_kv == 0 && problem.num_heads > 0)
+    return invalid("k.shape[2] (heads) is 0 and q has {} heads; it must be at least 1", problem.num_heads);
+  if (problem.num_heads > 0 && problem.num_heads % problem.num_heads_kv != 0)
+    return invalid("q has {} heads and k has {}; the heads of q must be a multiple of those of k", problem.num_heads, problem.num_heads_kv);
+  if (args->causal != 0 && args->causal != 1) return invalid("causal is {}; it must be 0 or 1", args->causal);
+  if (!std::isfinite(args->softmax_scale) || args->softmax_scale < 0)
+    return invalid("softmax_scale is {}; it must be finite and not negative (1/sqrt(head_dim) is usual)", args->softmax_scale);
+  call.softmax_scale = args->softmax_scale;
+  return read_lse(*args, problem, call);
+}
+
+}  // namespace tandem::api

@@ -1,0 +1,22 @@
+// From the C structs to a problem and a call, or the sentence that says what is wrong with them. Nothing behind this looks at C structs.
+#pragma once
+
+#include "common/tensor.hpp"
+#include "tandem/result.hpp"
+
+namespace tandem::api {
+
+struct ForwardRequest {
+  ForwardProblem problem;
+  ForwardCall call;
+};
+
+// Whether addresses have to be there: yes to run, no to plan.
+enum class Addresses { required, optional };
+
+Status validate(const tandem_forward_args* args, Addresses addresses, ForwardRequest& request);
+
+// No queries to answer: nothing is launched.
+inline bool nothing_to_do(const ForwardProblem& problem) { return problem.batch == 0 || problem.seqlen_q == 0 || problem.num_heads == 0; }
+
+}  // namespace tandem::api

@@ -1,0 +1,142 @@
+// The backend that the library exists for: our kernels on an sm_90 GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "backends/backend.hpp"
+#include "backends/hopper/kernel_table.hpp"
+#include "backends/hopper/layout.hpp"
+#include "cuda/device.hpp"
+#include "cuda/tensor_map.hpp"
+#include "plan/planner.hpp"
+#include "plan/spec_text.hpp"
+
+namespace tandem {
+namespace {
+
+class HopperForward final : public ForwardExecutable {
+ public:
+  HopperForward(const cuda::Driver& driver, CUcontext context, ForwardProblem problem, ForwardPlan plan, CUfunction function)
+      : driver_(driver), context_(context), problem_(problem), plan_(std::move(plan)), function_(function) {}
+
+  std::size_t workspace_size() const override { return plan_.geometry.workspace_bytes; }
+
+  Status init_workspace(Workspace workspace, void* stream) const override {
+    if (plan_.geometry.workspace_bytes == 0) return {};
+    const cuda::ContextScope scope(driver_, context_);
+    // From this constant: it outlives the copy, and pageable host memory is staged before the call returns.
+    static constexpr unsigned long long kReady = kCounterMark;
+    const CUresult result = driver_.memcpy_htod_async(reinterpret_cast<CUdeviceptr>(workspace.data), &kReady, sizeof kReady, static_cast<CUstream>(stream));
+    if (result != CUDA_SUCCESS) return cuda::failure(driver_, result, "cuMemcpyHtoDAsync");
+    return {};
+  }
+
+  Status run(const ForwardCall& call, Workspace workspace, void* stream) const override {
+    if (std::string refusal = layout_refusal(call); !refusal.empty()) return {StatusCode::unsupported, std::move(refusal)};
+
+    ForwardParams params = make_params(plan_.geometry, problem_, call, workspace.data);
+    const TensorMapRequests maps = make_tensor_maps(plan_.spec, problem_, call);
+    const struct {
+      const TensorMapRequest& request;
+      TensorMap& map;
+    } encodings[] = {{maps.q, params.q}, {maps.k, params.k}, {maps.v, params.v}, {maps.o, params.o}};
+    for (const auto& [request, map] : encodings)
+      if (Status status = cuda::encode(driver_, request, map); !status.ok()) return status;
+
+    CUlaunchAttribute cluster{};
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {static_cast<unsigned>(plan_.geometry.cluster), 1, 1};
+    CUlaunchConfig config{};
+    config.gridDimX = static_cast<unsigned>(plan_.geometry.grid);
+    config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = static_cast<unsigned>(plan_.geometry.threads);
+    config.blockDimY = config.blockDimZ = 1;
+    config.sharedMemBytes = static_cast<unsigned>(plan_.geometry.shared_bytes);
+    config.hStream = static_cast<CUstream>(stream);
+    config.attrs = &cluster;
+    config.numAttrs = plan_.geometry.cluster > 1 ? 1 : 0;
+
+    const cuda::ContextScope scope(driver_, context_);
+    if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
+    void* arguments[] = {&params};
+    if (const CUresult result = driver_.launch_kernel_ex(&config, function_, arguments, nullptr); result != CUDA_SUCCESS)
+      return cuda::failure(driver_, result, "cuLaunchKernelEx");
+    return {};
+  }
+
+  std::string describe() const override {
+    return nlohmann::json{{"backend", "hopper"},
+                          {"kernel", name_of(plan_.spec)},
+                          {"spec", to_json(plan_.spec)},
+                          {"reason", plan_.reason},
+                          {"tuned", plan_.tuned},
+                          {"grid", plan_.geometry.grid},
+                          {"threads", plan_.geometry.threads},
+                          {"shared_bytes", plan_.geometry.shared_bytes},
+                          {"tiles", plan_.geometry.order.tiles}}
+        .dump();
+  }
+
+ private:
+  const cuda::Driver& driver_;
+  CUcontext context_;
+  ForwardProblem problem_;
+  ForwardPlan plan_;
+  CUfunction function_;
+};
+
+class HopperBackend final : public Backend {
+ public:
+  HopperBackend(const cuda::Driver& driver, cuda::DeviceProperties device, cuda::PrimaryContext context, jit::KernelStore store)
+      : driver_(driver), device_(std::move(device)), context_(std::move(context)), kernels_(driver, context_.get(), std::move(store)) {
+    shape_.multiprocessors = device_.multiprocessors;
+    // Queries and outputs pass through the cache too: a section of heads gets a little over half of it.
+    shape_.section_bytes = std::max<std::int64_t>(device_.l2_bytes * 16 / 25, 1 << 20);
+  }
+
+  std::string_view name() const override { return "hopper"; }
+
+  Status supports(const ForwardProblem& problem, const ForwardCall& call) const override {
+    std::string reason = unsupported_reason(problem);
+    if (reason.empty()) reason = layout_refusal(call);
+    if (!reason.empty()) return {StatusCode::unsupported, std::move(reason)};
+    return {};
+  }
+
+  Result<std::unique_ptr<ForwardExecutable>> prepare_forward(const ForwardProblem& problem) override {
+    const char* override_text = std::getenv("TANDEM_FORWARD_SPEC");  // for measurements: fields of the spec to change
+    auto plan = plan_forward(problem, shape_, override_text == nullptr ? "" : override_text);
+    if (!plan.ok()) return plan.status();
+    auto function = kernels_.get(plan.value().spec);
+    if (!function.ok()) return function.status();
+    return std::unique_ptr<ForwardExecutable>(std::make_unique<HopperForward>(driver_, context_.get(), problem, std::move(plan).value(), function.value()));
+  }
+
+ private:
+  const cuda::Driver& driver_;
+  cuda::DeviceProperties device_;
+  cuda::PrimaryContext context_;
+  KernelTable kernels_;
+  DeviceShape shape_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_hopper_backend(const BackendOptions& options) {
+  auto driver = cuda::driver();
+  if (!driver.ok()) return driver.status();
+  auto device = cuda::device_properties(options.device);
+  if (!device.ok()) return device.status();
+  const cuda::DeviceProperties& properties = device.value();
+  if (properties.compute_major != 9 || properties.compute_minor != 0)
+    return Status(StatusCode::unavailable, fmt::format("device {} is {} with compute capability {}.{}; the Hopper kernels need 9.0 (H100, H200, H800, H20)",
+                                                       options.device, properties.name, properties.compute_major, properties.compute_minor));
+  auto context = cuda::PrimaryContext::retain(options.device);
+  if (!context.ok()) return context.status();
+  return std::unique_ptr<Backend>(std::make_unique<HopperBackend>(*driver.value(), std::move(device).value(), std::move(context).value(),
+                                                                  jit::KernelStore(jit::KernelCache(options.cache_dir))));
+}
+
+}  // namespace tandem

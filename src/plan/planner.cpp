@@ -1,0 +1,127 @@
+#include "plan/planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "attention/budget.hpp"
+#include "plan/roofline.hpp"
+#include "plan/spec_text.hpp"
+#include "plan/tuned.hpp"
+
+namespace tandem {
+namespace {
+
+ForwardSpec base_spec(const ForwardProblem& problem) {
+  ForwardSpec spec;
+  spec.dtype = problem.type == ElementType::bf16 ? DType::bf16 : DType::fp16;
+  spec.head_dim = tile_width(problem.head_dim);
+  spec.head_dim_v = tile_width(problem.head_dim_v);
+  spec.causal = problem.causal;
+  return spec;
+}
+
+const TunedLine* tuned_line(const ForwardSpec& spec, const ForwardProblem& problem) {
+  const std::int64_t shorter = std::min(problem.seqlen_q, problem.seqlen_k);
+  for (const TunedLine& line : kTunedForward)
+    if (line.head_dim == spec.head_dim && line.head_dim_v == spec.head_dim_v && line.causal == spec.causal &&
+        (line.seqlen_below == 0 || shorter < line.seqlen_below))
+      return &line;
+  return nullptr;
+}
+
+// Mean key blocks a tile.
+double steps_of(const ForwardSpec& spec, const ForwardProblem& problem) {
+  const double blocks = std::max(1.0, static_cast<double>(problem.seqlen_k) / spec.block_n);
+  return problem.causal ? 0.5 * blocks + 0.5 * std::max(1.0, static_cast<double>(spec.block_m()) / spec.block_n) : blocks;
+}
+
+// Time of the whole problem on the device, in cycles.
+double predicted_cycles(const ForwardSpec& spec, const ForwardProblem& problem, const DeviceShape& device) {
+  const double tiles = static_cast<double>((problem.seqlen_q + spec.block_m() - 1) / spec.block_m()) * static_cast<double>(problem.batch * problem.num_heads);
+  const double slots = static_cast<double>(device.multiprocessors) * spec.ctas_per_sm;
+  const double waves = std::max(1.0, tiles / slots);
+  return waves * tile_cycles(spec, steps_of(spec, problem)) * spec.ctas_per_sm;
+}
+
+}  // namespace
+
+std::string unsupported_reason(const ForwardProblem& problem) {
+  constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
+  if (problem.type == ElementType::fp32) return "q has dtype fp32; the Hopper kernels take fp16 and bf16 (the cpu backend takes fp32)";
+  const auto head_dim = [](const char* name, std::int64_t value) {
+    return value % 8 == 0 && value >= 8 && value <= 256 ? std::string()
+                                                        : fmt::format("{} is {}; the Hopper kernels take multiples of 8 from 8 to 256", name, value);
+  };
+  if (const std::string reason = head_dim("head_dim", problem.head_dim); !reason.empty()) return reason;
+  if (const std::string reason = head_dim("head_dim_v", problem.head_dim_v); !reason.empty()) return reason;
+  const auto fits = [&](const char* name, std::int64_t value) {
+    return value < kMaxInt - 1024 ? std::string() : fmt::format("{} is {}; the Hopper kernels take less than 2^31 - 1024", name, value);
+  };
+  if (const std::string reason = fits("seqlen_q", problem.seqlen_q); !reason.empty()) return reason;
+  if (const std::string reason = fits("seqlen_k", problem.seqlen_k); !reason.empty()) return reason;
+  if (const std::string reason = fits("seqlen_q + seqlen_k", problem.seqlen_q + problem.seqlen_k); !reason.empty()) return reason;
+  // Tiles are counted in 31 bits; 64 rows is the smallest tile.
+  if (const std::string reason = fits("batch x num_heads x seqlen_q / 64", problem.batch * problem.num_heads * ((problem.seqlen_q + 63) / 64)); !reason.empty())
+    return reason;
+  return {};
+}
+
+ForwardSpec model_spec(const ForwardProblem& problem, const DeviceShape& device) {
+  ForwardSpec best;
+  double best_cycles = std::numeric_limits<double>::infinity();
+  for (const int warpgroups : {1, 2, 3})
+    for (const int ctas : {1, 2, 3})
+      for (int block_n = 48; block_n <= 192; block_n += 16)
+        for (const bool q_in_registers : {true, false})
+          for (const OutputStage stage : {OutputStage::own, OutputStage::registers}) {
+            ForwardSpec spec = base_spec(problem);
+            spec.consumer_warpgroups = warpgroups;
+            spec.ctas_per_sm = ctas;
+            spec.block_n = block_n;
+            spec.q_in_registers = q_in_registers;
+            spec.output_stage = stage;
+            spec.early_qk = false;
+            spec.turns = warpgroups > 1 ? Turns::gemm_issue : Turns::none;
+            // One warpgroup alone on a multiprocessor has nobody to hide its softmax behind.
+            if (warpgroups * ctas < 2 || warpgroups * ctas > 3 || budget::broken_rule(spec) != nullptr) continue;
+            const double cycles = predicted_cycles(spec, problem, device);
+            if (cycles < best_cycles) {
+              best = spec;
+              best_cycles = cycles;
+            }
+          }
+  return best;
+}
+
+Result<ForwardPlan> plan_forward(const ForwardProblem& problem, const DeviceShape& device, std::string_view override_text) {
+  if (const std::string reason = unsupported_reason(problem); !reason.empty()) return Status(StatusCode::unsupported, reason);
+
+  ForwardPlan plan;
+  const ForwardSpec base = base_spec(problem);
+  if (const TunedLine* line = tuned_line(base, problem)) {
+    auto spec = parse_spec(line->fields, base);
+    if (!spec.ok()) return Status(StatusCode::internal_error, "the tuned table: " + spec.status().message());
+    plan.spec = spec.value();
+    plan.reason = fmt::format("measured: {}", line->reason);
+    plan.tuned = true;
+  } else {
+    plan.spec = model_spec(problem, device);
+    plan.reason = fmt::format("modelled: {:.0f} cycles a step, bound by {}", roofline(plan.spec).bound(), roofline(plan.spec).binding());
+  }
+  if (!override_text.empty()) {
+    auto spec = parse_spec(override_text, plan.spec);
+    if (!spec.ok()) return spec.status();
+    if (spec.value().dtype != base.dtype || spec.value().head_dim != base.head_dim || spec.value().head_dim_v != base.head_dim_v ||
+        spec.value().causal != base.causal)
+      return Status(StatusCode::invalid_argument, "a spec override may change the schedule, not dtype, head_dim, head_dim_v or causal");
+    plan.spec = spec.value();
+    plan.reason = fmt::format("overridden with {}", override_text);
+    plan.tuned = false;
+  }
+  plan.geometry = make_geometry(plan.spec, problem, device.multiprocessors, device.section_bytes);
+  return plan;
+}
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+// Problem -> Plan, without a GPU: which kernel, on what grid, and why.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attention/spec.hpp"
+#include "common/tensor.hpp"
+#include "plan/launch.hpp"
+#include "tandem/result.hpp"
+
+namespace tandem {
+
+// What a plan needs to know of a device. The default is an H200.
+struct DeviceShape {
+  int multiprocessors = 132;
+  std::int64_t section_bytes = 32ll << 20;  // K and V of heads that are worked on together: what stays in the L2 cache beside Q and O
+};
+
+struct ForwardPlan {
+  ForwardSpec spec;
+  LaunchGeometry geometry;
+  std::string reason;  // a sentence
+  bool tuned = false;  // from the measured table; else chosen by the model
+};
+
+// `override_text` (as parse_spec takes it) changes fields of the chosen spec: for measurements. Empty: none.
+Result<ForwardPlan> plan_forward(const ForwardProblem& problem, const DeviceShape& device, std::string_view override_text = {});
+
+// Why this kernel cannot serve the problem; empty if it can.
+std::string unsupported_reason(const ForwardProblem& problem);
+
+// The tile width that serves a head dim: the next multiple of 16.
+constexpr int tile_width(std::int64_t head_dim) { return static_cast<int>((head_dim + 15) / 16 * 16); }
+
+// Chosen by the roofline among all specs that the budget allows.
+ForwardSpec model_spec(const ForwardProblem& problem, const DeviceShape& device);
+
+}  // namespace tandem
