@@ -52,7 +52,7 @@ struct RegisterLedger {
 };
 
 constexpr RegisterLedger register_ledger(const ForwardSpec& spec) {
-  return {spec.block_n / 2, spec.head_dim_v / 2, spec.block_n / 4, spec.q_in_registers ? spec.head_dim / 4 : 0, 24};
+  return {spec.block_n / 2, spec.head_dim_v / 2, spec.block_n / 4, spec.q_in_registers ? spec.head_dim / 4 : 0, 26};
 }
 
 constexpr int padded_columns(int columns) { return (columns + 63) / 64 * 64; }
@@ -85,21 +85,15 @@ constexpr const char* broken_rule(const ForwardSpec& spec) {
   if (spec.block_n < 16 || spec.block_n > 256 || spec.block_n % 16 != 0) return "block_n must be a multiple of 16 from 16 to 256";
   if (spec.stages < 1 || spec.stages > 4) return "stages must be 1 to 4";
   if (spec.q_buffers < 1 || spec.q_buffers > 2) return "q_buffers must be 1 or 2";
-  if (spec.ctas_per_sm < 1 || spec.ctas_per_sm > 3) return "ctas_per_sm must be 1, 2 or 3";
+  if (spec.ctas_per_sm < 1 || spec.ctas_per_sm > 4) return "ctas_per_sm must be 1 to 4";
   if (spec.cluster != 1 && spec.cluster != 2) return "cluster must be 1 or 2";
   if (spec.cluster == 2 && spec.causal) return "cluster 2 pairs tiles of equal length: it cannot be causal";
   if (spec.cluster == 2 && spec.scheduler == Scheduler::dynamic_persistent)
     return "cluster 2 needs a scheduler that both blocks can compute: single_tile or static_persistent";
   if (spec.cluster == 2 && spec.ctas_per_sm != 1) return "cluster 2 needs ctas_per_sm 1";
   if (spec.turns != Turns::none && spec.consumer_warpgroups < 2) return "turns need at least two consumer warpgroups";
-  if (spec.early_qk && spec.scheduler == Scheduler::single_tile) return "early_qk needs a persistent scheduler: a single tile has no next one";
-  if (spec.early_qk && spec.output_stage == OutputStage::q_buffer && spec.q_buffers == 1)
-    return "early_qk with output_stage q_buffer needs two q_buffers: O would wait in the Q of the next tile";
   if (spec.output_stage == OutputStage::q_buffer && padded_columns(spec.head_dim_v) > padded_columns(spec.head_dim))
     return "output_stage q_buffer needs a head_dim_v no wider than head_dim";
-  if (!spec.overlap && spec.softmax_order == SoftmaxOrder::whole)
-    return "softmax_order whole puts its wait at the head of an overlapped step: it needs overlap";
-  if (spec.turns == Turns::exp_section && spec.softmax_order == SoftmaxOrder::whole) return "turns exp_section needs softmax_order by_row";
   if (register_ledger(spec).total() > register_split(spec).consumer) return "the fragments do not fit the registers of a consumer";
   if (shared_ledger(spec).total() > shared_bytes_allowed(spec)) return "the tiles do not fit shared memory";
   return nullptr;

@@ -18,30 +18,30 @@ class Epilogue {
   static constexpr bool kStaged = kSpec.output_stage != OutputStage::registers;
   using Output = float[kSpec.head_dim_v / 2];
 
-  TANDEM_DEVICE Epilogue(const ForwardParams& params, int row_in_tile, int lane) : params_(params), row_in_tile_(row_in_tile), lane_(lane) {}
+  TANDEM_DEVICE explicit Epilogue(const ForwardParams& params) : params_(params) {}
 
   // `row_in_tile`: first row of this warp. `buffer`: the staging tile, unused for registers.
-  TANDEM_DEVICE void store(const TileInfo& tile, const Output& r_o, Softmax<kSpec>& softmax, unsigned char* buffer) const {
-    const int first_row = tile.m_block * kSpec.block_m() + row_in_tile_;
+  TANDEM_DEVICE void store(const TileInfo& tile, int row_in_tile, const Output& r_o, Softmax<kSpec>& softmax, unsigned char* buffer) const {
+    const int first_row = tile.m_block * kSpec.block_m() + row_in_tile, lane = ptx::lane_index();
     float scale[tile::kRowsOfThread];
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
       float lse;
       scale[row] = softmax.finish(row, lse);
-      const int query = first_row + lane_ / 4 + 8 * row;
-      if (lane_ % 4 == 0 && query < params_.seqlen_q)
+      const int query = first_row + lane / 4 + 8 * row;
+      if (params_.lse != nullptr && lane % 4 == 0 && query < params_.seqlen_q)
         ptx::store_global(params_.lse + tile.batch * params_.lse_stride_batch + tile.head * params_.lse_stride_head + query, lse);
     }
     if constexpr (kStaged)
-      store_through_shared(tile, r_o, scale, buffer, first_row);
+      store_through_shared(tile, r_o, scale, buffer, row_in_tile, lane);
     else
-      store_from_registers(tile, r_o, scale, first_row);
+      store_from_registers(tile, r_o, scale, first_row, lane);
   }
 
   // Before the staging buffer is written again or handed back: the stores that read it have done so.
   TANDEM_DEVICE void wait_buffer_free() const {
     if constexpr (kStaged) {
-      if (lane_ == 0) ptx::tma_store_wait_read<0>();
+      if (ptx::lane_index() == 0) ptx::tma_store_wait_read<0>();
       ptx::warp_sync();
     }
   }
@@ -55,24 +55,26 @@ class Epilogue {
     return scale[row] == 0.0f ? 0u : ptx::cvt_pack<kBf16>(low * scale[row], high * scale[row]);
   }
 
-  TANDEM_DEVICE void store_through_shared(const TileInfo& tile, const Output& r_o, const float (&scale)[2], unsigned char* buffer, int first_row) const {
+  TANDEM_DEVICE void store_through_shared(const TileInfo& tile, const Output& r_o, const float (&scale)[2], unsigned char* buffer, int row_in_tile,
+                                          int lane) const {
+    const int first_row = tile.m_block * kSpec.block_m() + row_in_tile;
     constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_m());
     // Lanes 0-7 address rows 0-7 of the first 8 columns, 8-15 rows 8-15 of them, 16-31 the same rows of the next 8 columns.
-    const int row = row_in_tile_ + lane_ % 16;
+    const int row = row_in_tile + lane % 16;
     const u32 base = ptx::shared_address(buffer);
 #pragma unroll
     for (int pair = 0; pair < kSpec.head_dim_v / 8; pair += 2) {
-      const int piece = pair % 8 + lane_ / 16;
+      const int piece = pair % 8 + lane / 16;
       ptx::stmatrix_x4(base + (pair / 8) * kChunkBytes + tile::swizzled_offset(row, piece), packed(r_o, scale, 0, pair), packed(r_o, scale, 1, pair),
                        packed(r_o, scale, 0, pair + 1), packed(r_o, scale, 1, pair + 1));
     }
     ptx::fence_proxy_async_shared();  // ordinary stores above, TMA below
     ptx::warp_sync();
-    if (lane_ == 0) {
+    if (lane == 0) {
       if (first_row < params_.seqlen_q) {
 #pragma unroll
         for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim_v); ++chunk)
-          ptx::tma_store_4d(params_.o, buffer + chunk * kChunkBytes + row_in_tile_ * tile::kRowBytes, chunk * tile::kChunkColumns, first_row, tile.head,
+          ptx::tma_store_4d(params_.out_map, buffer + chunk * kChunkBytes + row_in_tile * tile::kRowBytes, chunk * tile::kChunkColumns, first_row, tile.head,
                             tile.batch);
       }
       ptx::tma_store_commit();
@@ -80,13 +82,13 @@ class Epilogue {
   }
 
   // The quad holds 8 neighbouring columns as four words; four such groups are exchanged so that each thread gets one group, 16 bytes, whole.
-  TANDEM_DEVICE void store_from_registers(const TileInfo& tile, const Output& r_o, const float (&scale)[2], int first_row) const {
-    u16* out = static_cast<u16*>(params_.out) + tile.batch * params_.out_stride_batch + tile.head * params_.out_stride_head;
-    const int in_quad = lane_ % 4;
+  TANDEM_DEVICE void store_from_registers(const TileInfo& tile, const Output& r_o, const float (&scale)[2], int first_row, int lane) const {
+    u16* out = static_cast<u16*>(params_.out.data) + tile.batch * params_.out.stride_batch + tile.head * params_.out.stride_head;
+    const int in_quad = lane % 4;
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
-      const int query = first_row + lane_ / 4 + 8 * row;
-      u16* out_row = out + query * params_.out_stride_row;
+      const int query = first_row + lane / 4 + 8 * row;
+      u16* out_row = out + query * params_.out.stride_row;
 #pragma unroll
       for (int group = 0; group < kSpec.head_dim_v / 8; group += 4) {
         u32 word[4];
@@ -113,8 +115,6 @@ class Epilogue {
   }
 
   const ForwardParams& params_;
-  int row_in_tile_;
-  int lane_;
 };
 
 }  // namespace tandem::attention

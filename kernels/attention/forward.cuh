@@ -5,6 +5,7 @@
 #pragma once
 #include "attention/budget.hpp"
 #include "attention/epilogue.cuh"
+#include "attention/exact_rows.cuh"
 #include "attention/mask.cuh"
 #include "attention/params.hpp"
 #include "attention/scheduler.cuh"
@@ -40,13 +41,14 @@ class Producer {
       const int kv_head = divide(tile.head, params_.kv_group);
       load_k(tile.n_blocks - 1, kv_head, tile.batch);
       load_q(tile);
-      scheduler_.request_next();
       // K one block ahead of V: the consumers ask in this order.
 #pragma unroll 1
       for (int n_block = tile.n_blocks - 2; n_block >= 0; --n_block) {
         load_k(n_block, kv_head, tile.batch);
         load_v(n_block + 1, kv_head, tile.batch);
       }
+      // As late as hides the answer's way behind the last load: a tile that is taken early waits here while others stand idle.
+      scheduler_.request_next();
       load_v(0, kv_head, tile.batch);
       scheduler_.advance();
     }
@@ -69,18 +71,18 @@ class Producer {
       s_.q_ring.expect(q_at_, Storage::kQBytes);
 #pragma unroll
       for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim); ++chunk)
-        ptx::tma_load_4d(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q, s_.q_ring.full[q_at_.stage], chunk * tile::kChunkColumns,
-                         tile.m_block * kSpec.block_m(), tile.head, tile.batch, ptx::CacheHint::evict_first);
+        ptx::tma_load_4d(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q_map, s_.q_ring.full[q_at_.stage],
+                         chunk * tile::kChunkColumns, tile.m_block * kSpec.block_m(), tile.head, tile.batch, ptx::CacheHint::evict_first);
     }
     q_at_.advance();
   }
 
   TANDEM_DEVICE void load_k(int n_block, int kv_head, int batch) {
-    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k, n_block, kv_head, batch);
+    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k_map, n_block, kv_head, batch);
   }
 
   TANDEM_DEVICE void load_v(int n_block, int kv_head, int batch) {
-    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v, n_block, kv_head, batch);
+    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v_map, n_block, kv_head, batch);
   }
 
   template <int kBytes>
@@ -127,56 +129,39 @@ class Consumer {
         params_(params),
         seqlens_(params),
         warpgroup_(warpgroup),
-        row_in_tile_(warpgroup * 64 + ptx::thread_index() % 128 / 32 * 16),
-        lane_(ptx::lane_index()),
         softmax_(params.scale_log2),
-        epilogue_(params, row_in_tile_, lane_),
+        epilogue_(params),
         q_descriptor_(tile::descriptor_k_major(shared.q[0] + warpgroup * 64 * tile::kRowBytes)),
         k_descriptor_(tile::descriptor_k_major(shared.k[0])),
         v_descriptor_(tile::descriptor_n_major<kBlockN>(shared.v[0])) {}
 
   TANDEM_DEVICE void run() {
     if (kSpec.turns != Turns::none && warpgroup_ == 0) give_turn_to(0);  // the first turn
-    TileInfo tile = next_tile();
-    if (tile.n_blocks != kNoTile) {
-      QPosition q_of_tile = begin_tile();
-      first_qk();  // in flight: QK
-      while (true) {
-        steps(tile);  // nothing in flight; P of block 0 in registers
-        // What follows is known before PV is issued: ptxas serialises all WGMMAs if a path leaves the loop between an issue and its wait.
-        const TileInfo next = next_tile();
-        if (next.n_blocks == kNoTile) break;
-        last_pv();  // in flight: PV
-        if constexpr (kSpec.early_qk) {
-          const QPosition q_of_next = begin_tile();
-          issue_qk();  // in flight: PV, QK of the next tile
-          pass_turn<Turns::gemm_issue>();
-          ptx::wgmma_wait_group<1>();  // in flight: QK of the next tile
-          finish_tile(tile, q_of_tile);
-          q_of_tile = q_of_next;
-        } else {
-          pass_turn<Turns::gemm_issue>();
-          ptx::wgmma_wait_group<0>();  // nothing in flight
-          finish_tile(tile, q_of_tile);
-          q_of_tile = begin_tile();
-          first_qk();  // in flight: QK of the next tile
-        }
-        tile = next;
-      }
-      last_pv();  // in flight: PV
+    while (true) {
+      const TileInfo tile = next_tile();
+      if (tile.n_blocks == kNoTile) break;
+      const QPosition q = begin_tile();
+      take_turn<Turns::gemm_issue>();
+      issue_qk();  // in flight: QK of the last block
       pass_turn<Turns::gemm_issue>();
-      ptx::wgmma_wait_group<0>();  // nothing in flight
-      finish_tile(tile, q_of_tile);
+      steps(tile);  // nothing in flight; P of block 0 in registers
+      take_turn<Turns::gemm_issue>();
+      issue_pv();  // in flight: PV of block 0
+      pass_turn<Turns::gemm_issue>();
+      settle_pv();  // nothing in flight
+      finish_tile(tile, q);
     }
     epilogue_.wait_buffer_free();  // shared memory must outlive the stores that read it
     if (kSpec.turns != Turns::none && warpgroup_ == 0) ptx::named_barrier_sync(turn_barrier(0), kTurnThreads);  // the last turn
   }
 
  private:
-  static constexpr bool kByRow = kSpec.softmax_order == SoftmaxOrder::by_row;
   static constexpr bool kOutputInQ = kSpec.output_stage == OutputStage::q_buffer;
   static constexpr int kTurnThreads = 256;  // the warpgroup that takes a turn and the one that gives it
   using QPosition = tile::RingPosition<kSpec.q_buffers>;
+
+  // First row of this warp.
+  TANDEM_DEVICE static int row_in_tile() { return (ptx::thread_index() - 128) / 32 * 16; }
 
   // ---- a tile
 
@@ -197,27 +182,21 @@ class Consumer {
     q_stage_ = q.stage;
     s_.q_ring.wait(q);
     if constexpr (kSpec.q_in_registers) {
-      const int row = row_in_tile_ + lane_ % 16;
+      const int lane = ptx::lane_index(), row = row_in_tile() + lane % 16;
 #pragma unroll
       for (int k = 0; k < kQkSteps; ++k)
-        ptx::ldmatrix_x4(
-            r_q_[k], ptx::shared_address(s_.q[q.stage]) + (k / 4) * tile::chunk_bytes(kSpec.block_m()) + tile::swizzled_offset(row, k % 4 * 2 + lane_ / 16));
+        ptx::ldmatrix_x4(r_q_[k],
+                         ptx::shared_address(s_.q[q.stage]) + (k / 4) * tile::chunk_bytes(kSpec.block_m()) + tile::swizzled_offset(row, k % 4 * 2 + lane / 16));
       if constexpr (!kOutputInQ) s_.q_ring.template release<1>(q);
     }
     q_at_.advance();
     return q;
   }
 
-  TANDEM_DEVICE void first_qk() {
-    take_turn<Turns::gemm_issue>();
-    issue_qk();
-    pass_turn<Turns::gemm_issue>();
-  }
-
   // All blocks of a tile, whose first QK is in flight.
   TANDEM_DEVICE void steps(const TileInfo& tile) {
-    const int tile_row = tile.m_block * kSpec.block_m();
-    const Mask<kSpec> mask(seqlens_, tile_row + row_in_tile_ + lane_ / 4, lane_);
+    const int tile_row = tile.m_block * kSpec.block_m(), lane = ptx::lane_index();
+    const Mask<kSpec> mask(seqlens_, tile_row + row_in_tile() + lane / 4, lane);
     const int unmasked = seqlens_.unmasked_blocks(tile_row + warpgroup_ * 64);  // blocks below it are seen whole
     softmax_.reset();
     accumulate_ = false;
@@ -239,20 +218,12 @@ class Consumer {
     for (; n_block >= 0; --n_block) step<false>(mask, n_block);
 
     if constexpr (!kSpec.q_in_registers && !kOutputInQ) s_.q_ring.template release<1>(QPosition{q_stage_, 0});
-    if constexpr (!kByRow) settle_p();
     softmax_.rescale(r_o_);
-  }
-
-  // PV of block 0. Takes the turn that the caller passes.
-  TANDEM_DEVICE void last_pv() {
-    take_turn<Turns::gemm_issue>();
-    issue_pv();
   }
 
   // A block of keys: S = Q K^T, P = softmax(S); O += P V of the block before, whose P is in registers.
   template <bool kMasked>
   TANDEM_DEVICE void step(const Mask<kSpec>& mask, int n_block) {
-    if constexpr (!kByRow) settle_p();  // nothing in flight; the loop's back edge keeps this wait below the exps
     if constexpr (!kSpec.overlap) softmax_.rescale(r_o_);
     take_turn<Turns::gemm_issue>();
     if constexpr (kSpec.overlap) {
@@ -271,23 +242,28 @@ class Consumer {
     release_k();
     if constexpr (kMasked) mask.apply(r_s_, n_block);
     softmax([this] {
-      if constexpr (kSpec.overlap) settle_pv();  // by row: nothing in flight; whole: still PV
+      if constexpr (kSpec.overlap) settle_pv();  // nothing in flight
     });
   }
 
-  // The last PV of the tile has landed.
+  // O of the tile is complete.
   TANDEM_DEVICE void finish_tile(const TileInfo& tile, QPosition q) {
-    ptx::wgmma_settle(r_o_);
-    release_v();
     if constexpr (kOutputInQ) {
       if constexpr (!kSpec.q_in_registers) ptx::named_barrier_sync(static_cast<int>(NamedBarrier::query_rows_free) + warpgroup_, 128);
-      epilogue_.store(tile, r_o_, softmax_, s_.q[q.stage]);
+      store(tile, s_.q[q.stage]);
       epilogue_.wait_buffer_free();
       s_.q_ring.template release<1>(q);
     } else {
       epilogue_.wait_buffer_free();
-      epilogue_.store(tile, r_o_, softmax_, s_.o);
+      store(tile, s_.o);
     }
+  }
+
+  TANDEM_DEVICE void store(const TileInfo& tile, unsigned char* buffer) {
+    if (softmax_.out_of_range())
+      ExactRows<kSpec>(params_, tile).compute(tile.m_block * kSpec.block_m() + row_in_tile());
+    else
+      epilogue_.store(tile, row_in_tile(), r_o_, softmax_, buffer);
   }
 
   // ---- softmax
@@ -295,10 +271,7 @@ class Consumer {
   template <class Drain>
   TANDEM_DEVICE void softmax(Drain&& drain) {
     take_turn<Turns::exp_section>();
-    if constexpr (kByRow)
-      softmax_.by_row(r_s_, r_p_, drain);
-    else
-      softmax_.whole(r_s_);
+    softmax_.by_row(r_s_, r_p_, drain);
     pass_turn<Turns::exp_section>();
   }
 
@@ -307,14 +280,6 @@ class Consumer {
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_settle(r_o_);
     release_v();
-  }
-
-  // Order `whole`: P of the last softmax, still FP32 in S, becomes the operand once PV no longer reads the old one.
-  TANDEM_DEVICE void settle_p() {
-    ptx::wgmma_wait_group<0>();
-    ptx::wgmma_settle(r_o_);
-    if (accumulate_) release_v();
-    softmax_.convert(r_s_, r_p_);
   }
 
   // ---- GEMMs
@@ -378,8 +343,6 @@ class Consumer {
   const ForwardParams& params_;
   Seqlens<kSpec> seqlens_;
   int warpgroup_;
-  int row_in_tile_;  // first row of this warp
-  int lane_;
   Softmax<kSpec> softmax_;
   Epilogue<kSpec> epilogue_;
   u64 q_descriptor_, k_descriptor_, v_descriptor_;

@@ -34,17 +34,22 @@ struct TileOrder {
 // Without that mark the kernel falls back to the static order: a workspace that nobody initialised costs time, never a result.
 constexpr unsigned long long kCounterMark = 0x7a9de300ull << 32;
 
+// A tensor (batch, row, head, column) by address; strides in elements, columns contiguous.
+struct StridedTensor {
+  void* data;
+  long long stride_batch, stride_row, stride_head;
+};
+
 struct ForwardParams {
-  TensorMap q, k, v, o;  // boxes: 64 columns x the tile's rows; o: 64 columns x 16 rows
-  void* out;
-  float* lse;
-  unsigned long long* counter;
-  long long out_stride_batch, out_stride_row, out_stride_head;  // elements
-  long long lse_stride_batch, lse_stride_head;                  // elements
+  TensorMap q_map, k_map, v_map, out_map;  // boxes: 64 columns x the tile's rows; out: 64 columns x 16 rows
+  StridedTensor q, k, v, out;
+  float* lse;                                   // null: not wanted
+  long long lse_stride_batch, lse_stride_head;  // elements
+  unsigned long long* counter;                  // of the dynamic scheduler
   int seqlen_q, seqlen_k;
-  int head_dim_v;        // columns of O that exist
-  float scale_log2;      // softmax_scale * log2(e), positive
-  FastDivisor kv_group;  // query heads a KV head
+  int head_dim, head_dim_v;  // columns that exist; the tiles may be 8 wider
+  float scale_log2;          // softmax_scale * log2(e), positive
+  FastDivisor kv_group;      // query heads a KV head
   TileOrder order;
 };
 

@@ -9,11 +9,6 @@
 
 namespace tandem::attention {
 
-TANDEM_DEVICE int divide(int n, const FastDivisor& by) {
-  const u32 value = static_cast<u32>(n);
-  return static_cast<int>((value + ptx::multiply_high(value, by.multiplier)) >> by.shift);
-}
-
 template <ForwardSpec kSpec>
 class TileScheduler {
  public:
@@ -41,7 +36,7 @@ class TileScheduler {
     return tile;
   }
 
-  // Asks for the tile after the current one; the answer is needed only in advance(), long after.
+  // Asks for the tile after the current one; the answer is needed only in advance().
   TANDEM_DEVICE void request_next() {
     if constexpr (kSpec.scheduler == Scheduler::dynamic_persistent) {
       if (!counting_) return;

@@ -2,9 +2,15 @@
 #pragma once
 #include "attention/params.hpp"
 #include "attention/spec.hpp"
+#include "ptx/math.cuh"
 #include "ptx/platform.cuh"
 
 namespace tandem::attention {
+
+TANDEM_DEVICE int divide(int n, const FastDivisor& by) {
+  const u32 value = static_cast<u32>(n);
+  return static_cast<int>((value + ptx::multiply_high(value, by.multiplier)) >> by.shift);
+}
 
 template <ForwardSpec kSpec>
 struct Seqlens {

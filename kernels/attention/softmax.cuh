@@ -10,7 +10,8 @@
 namespace tandem::attention {
 
 constexpr float kLazyBits = 8.0f;
-// |m c| from here on: rounding m c could move exponents by more than a bit, so the maximum is subtracted from the scores before scaling.
+// |m c| from here on: the rounding of m c moves all exponents of a row by more than a bit, and they may leave the range of P. Such rows are
+// computed again from scores less the maximum (exact_rows.cuh): the check costs the loop one instruction a row.
 constexpr float kLargeExponent = 16777216.0f;  // 2^24
 
 template <ForwardSpec kSpec>
@@ -29,7 +30,11 @@ class Softmax {
       row_sum_[row] = 0.0f;
       correction_[row] = 1.0f;
     }
+    largest_ = 0.0f;
   }
+
+  // Whether some row of this warp met exponents that are too large to be right. Warp-uniform. A NaN is not large.
+  TANDEM_DEVICE bool out_of_range() const { return ptx::warp_any(largest_ >= kLargeExponent); }
 
   // After the first block of a tile: there is no O yet that would need a correction.
   TANDEM_DEVICE void no_correction() { correction_[0] = correction_[1] = 1.0f; }
@@ -41,7 +46,7 @@ class Softmax {
     float partial[4] = {s[index(0, 0)], s[index(0, 1)], s[index(0, 2)], s[index(0, 3)]};
 #pragma unroll
     for (int e = 4; e < kPerRow; ++e) partial[e % 4] = ptx::max(partial[e % 4], s[index(0, e)]);
-    const float offset0 = update(0, quad_max(ptx::max(ptx::max(partial[0], partial[1]), ptx::max(partial[2], partial[3]))), s);
+    const float offset0 = update(0, quad_max(ptx::max(ptx::max(partial[0], partial[1]), ptx::max(partial[2], partial[3]))));
 
     float sum[2] = {0.0f, 0.0f};
     float max1[2] = {s[index(1, 0)], s[index(1, 1)]};
@@ -57,7 +62,7 @@ class Softmax {
     }
     accumulate(0, sum[0] + sum[1]);
 
-    const float offset1 = update(1, row1, s);
+    const float offset1 = update(1, row1);
     sum[0] = sum[1] = 0.0f;
     // Pairs of row 0 are converted from the kDrain-th exp on, those of row 1 as they come, kLag exps behind.
     constexpr int kDrain = kPerRow > 4 ? 4 : kPerRow - 1;
@@ -74,33 +79,6 @@ class Softmax {
     for (int pair = kPerRow - kDrain; pair < kPerRow / 2; ++pair) convert(s, p, 0, pair);
 #pragma unroll
     for (int pair = kPerRow > kLag ? (kPerRow - kLag) / 2 : 0; pair < kPerRow / 2; ++pair) convert(s, p, 1, pair);
-  }
-
-  // S -> exponentials, left in S: both maxima first, then both rows.
-  TANDEM_DEVICE void whole(Scores& s) {
-    float offset[tile::kRowsOfThread];
-#pragma unroll
-    for (int row = 0; row < tile::kRowsOfThread; ++row) {
-      float partial = s[index(row, 0)];
-#pragma unroll
-      for (int e = 1; e < kPerRow; ++e) partial = ptx::max(partial, s[index(row, e)]);
-      offset[row] = update(row, quad_max(partial), s);
-    }
-#pragma unroll
-    for (int row = 0; row < tile::kRowsOfThread; ++row) {
-      float sum[2] = {0.0f, 0.0f};
-#pragma unroll
-      for (int e = 0; e < kPerRow; ++e) exponentiate(s[index(row, e)], offset[row], sum[e % 2]);
-      accumulate(row, sum[0] + sum[1]);
-    }
-  }
-
-  TANDEM_DEVICE void convert(Scores& s, Probabilities& p) {
-#pragma unroll
-    for (int pair = 0; pair < kPerRow / 2; ++pair) {
-      convert(s, p, 0, pair);
-      convert(s, p, 1, pair);
-    }
   }
 
   // Brings O, a sum over earlier blocks, to the maximum that P stands on now.
@@ -134,21 +112,16 @@ class Softmax {
   TANDEM_DEVICE float finite_max(int row) const { return row_max_[row] == -ptx::infinity() ? 0.0f : row_max_[row]; }
 
   // Takes in the block's maximum; returns the offset of the exponents. Sets the correction that O and the row sum need.
-  TANDEM_DEVICE float update(int row, float block_max, Scores& s) {
+  TANDEM_DEVICE float update(int row, float block_max) {
     float wanted = ptx::max(block_max, row_max_[row]);
     if (kSpec.lazy_rescale && (wanted - row_max_[row]) * scale_ <= kLazyBits) wanted = row_max_[row];
     const float old = row_max_[row];
     row_max_[row] = wanted;
     const float base = finite_max(row);
-    float offset = ptx::multiply(base, scale_);
+    const float offset = ptx::multiply(base, scale_);
     // Between two rounded offsets, so that it is exactly what P of the old and of the new offset differ by.
     correction_[row] = ptx::exp2_approx(ptx::multiply(old, scale_) - offset);
-    if (ptx::warp_any(ptx::abs(offset) >= kLargeExponent)) {
-      correction_[row] = ptx::exp2_approx((old - base) * scale_);
-#pragma unroll
-      for (int e = 0; e < kPerRow; ++e) s[index(row, e)] -= base;
-      offset = 0.0f;
-    }
+    largest_ = ptx::max(largest_, ptx::abs(offset));
     return offset;
   }
 
@@ -166,6 +139,7 @@ class Softmax {
   float scale_;
   float row_max_[tile::kRowsOfThread];
   float row_sum_[tile::kRowsOfThread];
+  float largest_;                          // |m c| over the blocks of the tile
   float correction_[tile::kRowsOfThread];  // exp2((old maximum - new maximum) c) of the last block
 };
 

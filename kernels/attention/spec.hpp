@@ -11,12 +11,6 @@ enum class Turns : int {
   exp_section,  // warpgroups enter their exponentials in turn: the exp unit is never shared
 };
 
-// The order of work inside a softmax.
-enum class SoftmaxOrder : int {
-  by_row,  // maximum of row 1 in the shadow of the exps of row 0, conversion in the shadow of the exps of row 1; PV drained in between
-  whole,   // both maxima, then both rows of exps; conversion, and the wait for PV, at the head of the next step
-};
-
 // Where O waits for its store.
 enum class OutputStage : int {
   registers,  // stored from registers, 16 bytes a thread after an exchange in the quad
@@ -46,9 +40,7 @@ struct ForwardSpec {
   bool overlap = true;          // PV of a block runs while the softmax of the next is computed
   bool q_in_registers = false;  // fewer shared-memory reads, and the Q buffer is free at once
   bool lazy_rescale = true;     // leave O on an old maximum until the new one exceeds it by 2^8
-  bool early_qk = true;         // issue the first QK of the next tile before the epilogue of this one
   Turns turns = Turns::gemm_issue;
-  SoftmaxOrder softmax_order = SoftmaxOrder::by_row;
   OutputStage output_stage = OutputStage::registers;
   Scheduler scheduler = Scheduler::dynamic_persistent;
 

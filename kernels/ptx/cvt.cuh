@@ -14,4 +14,21 @@ TANDEM_DEVICE u32 cvt_pack(float low, float high) {
   return packed;
 }
 
+// The two halves of a pair as FP32, exactly.
+template <bool kBf16>
+TANDEM_DEVICE float cvt_low(u32 pair) {
+  if constexpr (kBf16) return __uint_as_float(pair << 16);
+  float value;
+  asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, low;\n}" : "=f"(value) : "r"(pair));
+  return value;
+}
+
+template <bool kBf16>
+TANDEM_DEVICE float cvt_high(u32 pair) {
+  if constexpr (kBf16) return __uint_as_float(pair & 0xffff0000u);
+  float value;
+  asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, high;\n}" : "=f"(value) : "r"(pair));
+  return value;
+}
+
 }  // namespace tandem::ptx

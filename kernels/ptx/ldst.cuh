@@ -16,6 +16,14 @@ TANDEM_DEVICE void stmatrix_x4(u32 row_address, u32 r0, u32 r1, u32 r2, u32 r3) 
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_address), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
 }
 
+TANDEM_DEVICE u32 load_global_4b(const void* source) {
+  u32 word;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(word) : "l"(source) : "memory");
+  return word;
+}
+
+TANDEM_DEVICE void store_global_4b(void* destination, u32 word) { asm volatile("st.global.b32 [%0], %1;" ::"l"(destination), "r"(word) : "memory"); }
+
 TANDEM_DEVICE void store_global_16b(void* destination, u32 w0, u32 w1, u32 w2, u32 w3) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(destination), "r"(w0), "r"(w1), "r"(w2), "r"(w3) : "memory");
 }

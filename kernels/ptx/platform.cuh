@@ -15,10 +15,15 @@ using i64 = long long;
 
 namespace ptx {
 
-TANDEM_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+// Read anew at each use (volatile): a thread's place is needed a few times a tile, and a register that holds it all along is one too many.
+TANDEM_DEVICE int thread_index() {
+  u32 index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return static_cast<int>(index);
+}
 TANDEM_DEVICE int block_index() { return static_cast<int>(blockIdx.x); }
 TANDEM_DEVICE int grid_size() { return static_cast<int>(gridDim.x); }
-TANDEM_DEVICE int lane_index() { return static_cast<int>(threadIdx.x % 32); }
+TANDEM_DEVICE int lane_index() { return thread_index() % 32; }
 
 // Dynamic shared memory of the block as the one struct that describes it. T must be aligned to 1024 bytes (128-byte swizzle).
 template <class T>

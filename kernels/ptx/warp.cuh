@@ -12,6 +12,9 @@ TANDEM_DEVICE u32 warp_uniform(u32 value) { return __shfl_sync(0xffffffffu, valu
 TANDEM_DEVICE float shuffle_xor(float value, int lane_mask) { return __shfl_xor_sync(0xffffffffu, value, lane_mask); }
 TANDEM_DEVICE u32 shuffle_xor(u32 value, int lane_mask) { return __shfl_xor_sync(0xffffffffu, value, lane_mask); }
 
+// The value of lane `source` in all lanes.
+TANDEM_DEVICE float shuffle(float value, int source) { return __shfl_sync(0xffffffffu, value, source); }
+
 TANDEM_DEVICE bool warp_any(bool predicate) { return __any_sync(0xffffffffu, predicate); }
 TANDEM_DEVICE void warp_sync() { __syncwarp(); }
 

@@ -29,6 +29,8 @@ TensorMapRequest map_of(const Tensor& tensor, DType type, int box_rows) {
   return map;
 }
 
+StridedTensor strided(const Tensor& tensor) { return {tensor.data, tensor.stride[0], tensor.stride[1], tensor.stride[2]}; }
+
 }  // namespace
 
 LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& problem, int multiprocessors, std::int64_t l2_bytes) {
@@ -37,7 +39,8 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
   const std::int64_t group = problem.num_heads / problem.num_heads_kv;
   const std::int64_t m_blocks = ceil_div(ceil_div(problem.seqlen_q, spec.block_m()), spec.cluster);
   const std::int64_t kv_bytes = std::max<std::int64_t>(problem.seqlen_k * (problem.head_dim + problem.head_dim_v) * 2, 1);
-  const std::int64_t per_section = std::clamp<std::int64_t>(l2_bytes / kv_bytes * group, 1, pairs);
+  // Sections of equal size: a short last one would end with its longest tiles.
+  const std::int64_t per_section = ceil_div(pairs, ceil_div(pairs, std::clamp<std::int64_t>(l2_bytes / kv_bytes * group, 1, pairs)));
   const std::int64_t sections = ceil_div(pairs, per_section);
 
   TileOrder& order = geometry.order;
@@ -77,16 +80,17 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   // With a scale of 0 a masked score would be -inf * 0. So small a scale leaves every weight at exactly 1 and keeps -inf what it is.
   constexpr float kSmallestScale = 1e-30f;
   ForwardParams params{};
-  params.out = call.out.data;
+  params.q = strided(call.q);
+  params.k = strided(call.k);
+  params.v = strided(call.v);
+  params.out = strided(call.out);
   params.lse = call.lse;
   params.counter = static_cast<unsigned long long*>(counter);
-  params.out_stride_batch = call.out.stride[0];
-  params.out_stride_row = call.out.stride[1];
-  params.out_stride_head = call.out.stride[2];
   params.lse_stride_batch = call.lse_stride_batch;
   params.lse_stride_head = call.lse_stride_head;
   params.seqlen_q = smaller_than_int(problem.seqlen_q);
   params.seqlen_k = smaller_than_int(problem.seqlen_k);
+  params.head_dim = smaller_than_int(problem.head_dim);
   params.head_dim_v = smaller_than_int(problem.head_dim_v);
   params.scale_log2 = std::max(call.softmax_scale * kLog2E, kSmallestScale);
   params.kv_group = FastDivisor(smaller_than_int(problem.num_heads / problem.num_heads_kv));

@@ -30,7 +30,7 @@ struct LaunchGeometry {
 };
 
 struct TensorMapRequests {
-  TensorMapRequest q, k, v, o;
+  TensorMapRequest q, k, v, out;
 };
 
 // `multiprocessors` of the device; `l2_bytes` that K and V of a section of heads may fill.

@@ -82,7 +82,6 @@ ForwardSpec model_spec(const ForwardProblem& problem, const DeviceShape& device)
             spec.block_n = block_n;
             spec.q_in_registers = q_in_registers;
             spec.output_stage = stage;
-            spec.early_qk = false;
             spec.turns = warpgroups > 1 ? Turns::gemm_issue : Turns::none;
             // One warpgroup alone on a multiprocessor has nobody to hide its softmax behind.
             if (warpgroups * ctas < 2 || warpgroups * ctas > 3 || budget::broken_rule(spec) != nullptr) continue;

@@ -12,11 +12,11 @@ namespace tandem {
 
 // One line for each tile of head dims; each line ships in FP16 and BF16, full and causal.
 inline constexpr ForwardSpec kShippedTiles[] = {
-    {.head_dim = 64, .head_dim_v = 64, .block_n = 128, .q_in_registers = true, .early_qk = false, .output_stage = OutputStage::own},
-    {.head_dim = 64, .head_dim_v = 64, .consumer_warpgroups = 3, .block_n = 128, .early_qk = false, .output_stage = OutputStage::own},
-    {.head_dim = 128, .head_dim_v = 128, .block_n = 128, .q_in_registers = true, .early_qk = false, .output_stage = OutputStage::own},
-    {.head_dim = 192, .head_dim_v = 128, .block_n = 128, .early_qk = false},
-    {.head_dim = 256, .head_dim_v = 256, .block_n = 80, .early_qk = false},
+    {.head_dim = 64, .head_dim_v = 64, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own},
+    {.head_dim = 64, .head_dim_v = 64, .consumer_warpgroups = 3, .block_n = 128, .output_stage = OutputStage::own},
+    {.head_dim = 128, .head_dim_v = 128, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own},
+    {.head_dim = 192, .head_dim_v = 128, .block_n = 128},
+    {.head_dim = 256, .head_dim_v = 256, .block_n = 80},
 };
 
 inline constexpr std::size_t kShippedCount = std::size(kShippedTiles) * 4;

@@ -26,11 +26,6 @@ struct EnumText<Turns> {
   static constexpr std::array<std::string_view, 3> names{"none", "gemm_issue", "exp_section"};
 };
 template <>
-struct EnumText<SoftmaxOrder> {
-  static constexpr std::string_view type = "SoftmaxOrder";
-  static constexpr std::array<std::string_view, 2> names{"by_row", "whole"};
-};
-template <>
 struct EnumText<OutputStage> {
   static constexpr std::string_view type = "OutputStage";
   static constexpr std::array<std::string_view, 3> names{"registers", "q_buffer", "own"};
@@ -57,15 +52,13 @@ void for_each_field(Spec& spec, Visit&& visit) {
   visit("overlap", spec.overlap);
   visit("q_in_registers", spec.q_in_registers);
   visit("lazy_rescale", spec.lazy_rescale);
-  visit("early_qk", spec.early_qk);
   visit("turns", spec.turns);
-  visit("softmax_order", spec.softmax_order);
   visit("output_stage", spec.output_stage);
   visit("scheduler", spec.scheduler);
 }
 
 // A field that is missing in the list above would change the size and go unnoticed otherwise.
-static_assert(sizeof(ForwardSpec) == 60, "a field was added to ForwardSpec: add it to for_each_field, then update this size");
+static_assert(sizeof(ForwardSpec) == 56, "a field was added to ForwardSpec: add it to for_each_field, then update this size");
 
 std::string value_text(bool value) { return value ? "true" : "false"; }
 std::string value_text(int value) { return std::to_string(value); }
@@ -131,9 +124,7 @@ std::string name_of(const ForwardSpec& spec) {
   if (spec.q_buffers != 1) name += fmt::format("_q{}", spec.q_buffers);
   if (!spec.overlap) name += "_serial";
   if (!spec.lazy_rescale) name += "_eager";
-  if (spec.early_qk) name += "_early";
   if (spec.turns != Turns::gemm_issue) name += "_turns_" + value_text(spec.turns);
-  if (spec.softmax_order != SoftmaxOrder::by_row) name += "_" + value_text(spec.softmax_order);
   name += "_o_" + value_text(spec.output_stage);
   if (spec.scheduler != Scheduler::dynamic_persistent) name += "_" + value_text(spec.scheduler);
   return name;

@@ -16,15 +16,15 @@ struct TunedLine {
 
 // In order: the first line that fits is taken.
 inline constexpr TunedLine kTunedForward[] = {
-    {64, 64, false, 1025, "q_in_registers=true,early_qk=false,output_stage=own", "two warpgroups start and end a short tile faster than three"},
-    {64, 64, false, 0, "consumer_warpgroups=3,early_qk=false,output_stage=own", "three warpgroups keep the exp unit fed"},
-    {64, 64, true, 4097, "consumer_warpgroups=1,block_n=96,ctas_per_sm=3,turns=none,early_qk=false,output_stage=registers",
+    {64, 64, false, 1025, "q_in_registers=true,output_stage=own", "two warpgroups start and end a short tile faster than three"},
+    {64, 64, false, 0, "consumer_warpgroups=3,output_stage=own", "three warpgroups keep the exp unit fed"},
+    {64, 64, true, 4097, "consumer_warpgroups=1,block_n=96,ctas_per_sm=3,turns=none,output_stage=registers",
      "three small blocks cover each other's prologue and epilogue"},
-    {64, 64, true, 0, "consumer_warpgroups=3,early_qk=false,output_stage=own", "three warpgroups keep the exp unit fed"},
-    {128, 128, false, 0, "q_in_registers=true,early_qk=false,output_stage=own", "Q in registers saves a fifth of the shared-memory reads"},
-    {128, 128, true, 0, "q_in_registers=true,early_qk=false,output_stage=own", "Q in registers saves a fifth of the shared-memory reads"},
-    {256, 256, false, 0, "block_n=80,early_qk=false", "the widest block that two stages leave room for"},
-    {256, 256, true, 0, "block_n=80,early_qk=false", "the widest block that two stages leave room for"},
+    {64, 64, true, 0, "consumer_warpgroups=3,output_stage=own", "three warpgroups keep the exp unit fed"},
+    {128, 128, false, 0, "q_in_registers=true,output_stage=own", "Q in registers saves a fifth of the shared-memory reads"},
+    {128, 128, true, 0, "q_in_registers=true,output_stage=own", "Q in registers saves a fifth of the shared-memory reads"},
+    {256, 256, false, 0, "block_n=80", "the widest block that two stages leave room for"},
+    {256, 256, true, 0, "block_n=80", "the widest block that two stages leave room for"},
 };
 
 }  // namespace tandem

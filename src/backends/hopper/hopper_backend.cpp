@@ -41,7 +41,7 @@ class HopperForward final : public ForwardExecutable {
     const struct {
       const TensorMapRequest& request;
       TensorMap& map;
-    } encodings[] = {{maps.q, params.q}, {maps.k, params.k}, {maps.v, params.v}, {maps.o, params.o}};
+    } encodings[] = {{maps.q, params.q_map}, {maps.k, params.k_map}, {maps.v, params.v_map}, {maps.out, params.out_map}};
     for (const auto& [request, map] : encodings)
       if (Status status = cuda::encode(driver_, request, map); !status.ok()) return status;
 

@@ -1,0 +1,110 @@
+// The way out for logits beyond 2^24: a warp computes its rows again with plain loops over global memory, from scores less their exact maximum.
+// Slow, and right for every finite input; ordinary data never comes here.
+#pragma once
+#include "attention/params.hpp"
+#include "attention/seqlens.cuh"
+#include "attention/storage.cuh"
+#include "ptx/cvt.cuh"
+#include "ptx/ldst.cuh"
+#include "ptx/math.cuh"
+#include "ptx/warp.cuh"
+
+namespace tandem::attention {
+
+template <ForwardSpec kSpec>
+class ExactRows {
+ public:
+  TANDEM_DEVICE ExactRows(const ForwardParams& params, const TileInfo& tile)
+      : params_(params),
+        seqlens_(params),
+        tile_(tile),
+        q_(at(params.q, tile.batch, tile.head)),
+        k_(at(params.k, tile.batch, divide(tile.head, params.kv_group))),
+        v_(at(params.v, tile.batch, divide(tile.head, params.kv_group))),
+        out_(at(params.out, tile.batch, tile.head)),
+        lane_(ptx::lane_index()) {}
+
+  // The 16 rows of this warp, from `first_row` on; all lanes take part.
+  TANDEM_DEVICE void compute(int first_row) const {
+#pragma unroll 1
+    for (int row = first_row; row < first_row + 16 && row < params_.seqlen_q; ++row) compute_row(row);
+  }
+
+ private:
+  static constexpr bool kBf16 = kSpec.dtype == DType::bf16;
+  static constexpr int kPairsOfLane = (kSpec.head_dim_v + 63) / 64;  // lane l holds columns 2 l + 64 i and the next
+
+  TANDEM_DEVICE static u16* at(const StridedTensor& tensor, int batch, int head) {
+    return static_cast<u16*>(tensor.data) + batch * tensor.stride_batch + head * tensor.stride_head;
+  }
+
+  TANDEM_DEVICE float score(int row, int key) const {
+    const u16* q = q_ + row * params_.q.stride_row;
+    const u16* k = k_ + key * params_.k.stride_row;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int column = 0; column < params_.head_dim; column += 2) {
+      const u32 q_pair = ptx::load_global_4b(q + column), k_pair = ptx::load_global_4b(k + column);
+      sum = ptx::fma(ptx::cvt_low<kBf16>(q_pair), ptx::cvt_low<kBf16>(k_pair), sum);
+      sum = ptx::fma(ptx::cvt_high<kBf16>(q_pair), ptx::cvt_high<kBf16>(k_pair), sum);
+    }
+    return sum;
+  }
+
+  TANDEM_DEVICE void compute_row(int row) const {
+    const int visible = seqlens_.visible_keys(row);
+    float row_max = -ptx::infinity();
+#pragma unroll 1
+    for (int key = lane_; key < visible; key += 32) row_max = ptx::max(row_max, score(row, key));
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) row_max = ptx::max(row_max, ptx::shuffle_xor(row_max, distance));
+
+    float row_sum = 0.0f;
+    float o[kPairsOfLane][2] = {};
+#pragma unroll 1
+    for (int first_key = 0; first_key < visible; first_key += 32) {  // each lane weighs one key, then all lanes add the 32 rows of V
+      const int key = first_key + lane_;
+      const float weight = key < visible ? ptx::exp2_approx((score(row, key) - row_max) * params_.scale_log2) : 0.0f;
+      row_sum += weight;
+#pragma unroll 1
+      for (int source = 0; source < 32 && first_key + source < visible; ++source) {
+        const float p = ptx::shuffle(weight, source);
+        const u16* v = v_ + (first_key + source) * params_.v.stride_row;
+#pragma unroll
+        for (int i = 0; i < kPairsOfLane; ++i) {
+          if (column(i) >= params_.head_dim_v) continue;
+          const u32 pair = ptx::load_global_4b(v + column(i));
+          o[i][0] = ptx::fma(p, ptx::cvt_low<kBf16>(pair), o[i][0]);
+          o[i][1] = ptx::fma(p, ptx::cvt_high<kBf16>(pair), o[i][1]);
+        }
+      }
+    }
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) row_sum += ptx::shuffle_xor(row_sum, distance);
+
+    const bool empty = row_sum == 0.0f;
+    const float scale = empty ? 0.0f : ptx::reciprocal(row_sum);
+    u16* out = out_ + row * params_.out.stride_row;
+#pragma unroll
+    for (int i = 0; i < kPairsOfLane; ++i)
+      if (column(i) < params_.head_dim_v) ptx::store_global_4b(out + column(i), empty ? 0u : ptx::cvt_pack<kBf16>(o[i][0] * scale, o[i][1] * scale));
+    if (params_.lse != nullptr && lane_ == 0) {
+      constexpr float kLn2 = 0.693147180559945309f;
+      const float lse = empty ? -ptx::infinity() : (row_max * params_.scale_log2 + ptx::log2_approx(row_sum)) * kLn2;
+      ptx::store_global(params_.lse + tile_.batch * params_.lse_stride_batch + tile_.head * params_.lse_stride_head + row, lse);
+    }
+  }
+
+  TANDEM_DEVICE int column(int i) const { return 2 * lane_ + 64 * i; }
+
+  const ForwardParams& params_;
+  Seqlens<kSpec> seqlens_;
+  const TileInfo& tile_;
+  const u16* q_;
+  const u16* k_;
+  const u16* v_;
+  u16* out_;
+  int lane_;
+};
+
+}  // namespace tandem::attention
