@@ -1,6 +1,7 @@
 #include "plan/launch.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "attention/budget.hpp"
 
@@ -35,7 +36,12 @@ StridedTensor strided(const Tensor& tensor) { return {tensor.data, tensor.stride
 
 LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& problem, int multiprocessors, std::int64_t l2_bytes) {
   LaunchGeometry geometry;
+  geometry.threads = spec.threads();
+  geometry.cluster = spec.cluster;
+  geometry.shared_bytes = budget::shared_ledger(spec).total();
+  geometry.workspace_bytes = spec.scheduler == Scheduler::dynamic_persistent ? 16 : 0;
   const std::int64_t pairs = problem.batch * problem.num_heads;
+  if (pairs == 0 || problem.seqlen_q == 0) return geometry;  // no tiles
   const std::int64_t group = problem.num_heads / problem.num_heads_kv;
   const std::int64_t m_blocks = ceil_div(ceil_div(problem.seqlen_q, spec.block_m()), spec.cluster);
   const std::int64_t kv_bytes = std::max<std::int64_t>(problem.seqlen_k * (problem.head_dim + problem.head_dim_v) * 2, 1);
@@ -55,11 +61,7 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
 
   const std::int64_t blocks = static_cast<std::int64_t>(order.tiles) * spec.cluster;
   const std::int64_t resident = static_cast<std::int64_t>(multiprocessors) * spec.ctas_per_sm / spec.cluster * spec.cluster;
-  geometry.grid = smaller_than_int(spec.scheduler == Scheduler::single_tile ? blocks : std::min(blocks, resident));
-  geometry.threads = spec.threads();
-  geometry.cluster = spec.cluster;
-  geometry.shared_bytes = budget::shared_ledger(spec).total();
-  geometry.workspace_bytes = spec.scheduler == Scheduler::dynamic_persistent ? 16 : 0;
+  geometry.grid = smaller_than_int(spec.scheduler == Scheduler::single_tile ? blocks : std::clamp<std::int64_t>(resident, spec.cluster, blocks));
   return geometry;
 }
 
@@ -77,8 +79,9 @@ TensorMapRequests make_tensor_maps(const ForwardSpec& spec, const ForwardProblem
 
 ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call, void* counter) {
   constexpr float kLog2E = 1.44269504088896340736f;
-  // With a scale of 0 a masked score would be -inf * 0. So small a scale leaves every weight at exactly 1 and keeps -inf what it is.
-  constexpr float kSmallestScale = 1e-30f;
+  // With a scale of 0 a masked score would be -inf * 0. So small a scale leaves every weight at exactly 1 and keeps -inf what it is. With one
+  // that overflows, a score of 0 would be 0 * inf.
+  constexpr float kSmallestScale = 1e-30f, kLargestScale = std::numeric_limits<float>::max();
   ForwardParams params{};
   params.q = strided(call.q);
   params.k = strided(call.k);
@@ -92,7 +95,7 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.seqlen_k = smaller_than_int(problem.seqlen_k);
   params.head_dim = smaller_than_int(problem.head_dim);
   params.head_dim_v = smaller_than_int(problem.head_dim_v);
-  params.scale_log2 = std::max(call.softmax_scale * kLog2E, kSmallestScale);
+  params.scale_log2 = std::clamp(call.softmax_scale * kLog2E, kSmallestScale, kLargestScale);
   params.kv_group = FastDivisor(smaller_than_int(problem.num_heads / problem.num_heads_kv));
   params.order = geometry.order;
   return params;

@@ -48,7 +48,7 @@ double predicted_cycles(const ForwardSpec& spec, const ForwardProblem& problem, 
 }  // namespace
 
 std::string unsupported_reason(const ForwardProblem& problem) {
-  constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kLimit = (std::int64_t{1} << 31) - 1024;
   if (problem.type == ElementType::fp32) return "q has dtype fp32; the Hopper kernels take fp16 and bf16 (the cpu backend takes fp32)";
   const auto head_dim = [](const char* name, std::int64_t value) {
     return value % 8 == 0 && value >= 8 && value <= 256 ? std::string()
@@ -57,11 +57,14 @@ std::string unsupported_reason(const ForwardProblem& problem) {
   if (const std::string reason = head_dim("head_dim", problem.head_dim); !reason.empty()) return reason;
   if (const std::string reason = head_dim("head_dim_v", problem.head_dim_v); !reason.empty()) return reason;
   const auto fits = [&](const char* name, std::int64_t value) {
-    return value < kMaxInt - 1024 ? std::string() : fmt::format("{} is {}; the Hopper kernels take less than 2^31 - 1024", name, value);
+    return value < kLimit ? std::string() : fmt::format("{} is {}; the Hopper kernels take less than 2^31 - 1024", name, value);
   };
   if (const std::string reason = fits("seqlen_q", problem.seqlen_q); !reason.empty()) return reason;
   if (const std::string reason = fits("seqlen_k", problem.seqlen_k); !reason.empty()) return reason;
   if (const std::string reason = fits("seqlen_q + seqlen_k", problem.seqlen_q + problem.seqlen_k); !reason.empty()) return reason;
+  if (const std::string reason = fits("batch", problem.batch); !reason.empty()) return reason;
+  if (const std::string reason = fits("num_heads", problem.num_heads); !reason.empty()) return reason;
+  if (const std::string reason = fits("batch x num_heads", problem.batch * problem.num_heads); !reason.empty()) return reason;
   // Tiles are counted in 31 bits; 64 rows is the smallest tile.
   if (const std::string reason = fits("batch x num_heads x seqlen_q / 64", problem.batch * problem.num_heads * ((problem.seqlen_q + 63) / 64)); !reason.empty())
     return reason;

@@ -1,0 +1,207 @@
+// From a call to tensor maps and kernel parameters: what cuTensorMapEncodeTiled demands, for every legal layout.
+#include "plan/launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "attention/budget.hpp"
+#include "plan/planner.hpp"
+
+namespace tandem {
+namespace {
+
+using Extent = std::array<std::uint64_t, 4>;
+using Strides = std::array<std::uint64_t, 3>;
+using Box = std::array<std::uint32_t, 4>;
+
+void* address(std::uintptr_t value) { return reinterpret_cast<void*>(value); }
+
+std::array<std::int64_t, 4> contiguous(const std::array<std::int64_t, 4>& shape) { return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1}; }
+
+Tensor tensor(std::uintptr_t at, std::array<std::int64_t, 4> shape) { return {address(at), shape, contiguous(shape), ElementType::bf16}; }
+
+struct Case {
+  ForwardProblem problem;
+  ForwardCall call;
+};
+
+Case make_case(std::int64_t batch = 3, std::int64_t seqlen_q = 200, std::int64_t seqlen_k = 300, std::int64_t heads = 8, std::int64_t heads_kv = 2,
+               std::int64_t head_dim = 128, std::int64_t head_dim_v = 64) {
+  Case made;
+  made.problem = {ElementType::bf16, batch, seqlen_q, seqlen_k, heads, heads_kv, head_dim, head_dim_v, false};
+  made.call.q = tensor(0x1000, {batch, seqlen_q, heads, head_dim});
+  made.call.k = tensor(0x2000, {batch, seqlen_k, heads_kv, head_dim});
+  made.call.v = tensor(0x3000, {batch, seqlen_k, heads_kv, head_dim_v});
+  made.call.out = tensor(0x4000, {batch, seqlen_q, heads, head_dim_v});
+  return made;
+}
+
+// What the driver's documentation demands of every map, whatever the layout.
+void expect_encodable(const TensorMapRequest& map) {
+  ASSERT_NE(map.base, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(map.base) % 16, 0u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_GE(map.extent[i], 1u);
+    EXPECT_LE(map.extent[i], 1ull << 32);
+    EXPECT_GE(map.box[i], 1u);
+    EXPECT_LE(map.box[i], 256u);
+  }
+  for (const std::uint64_t stride : map.stride_bytes) {
+    EXPECT_EQ(stride % 16, 0u);
+    EXPECT_LT(stride, 1ull << 40);
+  }
+  EXPECT_EQ(map.box[0] * 2, 128u) << "a box as wide as the swizzle";
+}
+
+void expect_encodable(const TensorMapRequests& maps) {
+  for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) expect_encodable(*map);
+}
+
+TEST(TensorMaps, DescribeContiguousTensors) {
+  const Case c = make_case();
+  const ForwardSpec spec{.head_dim = 128, .head_dim_v = 64, .consumer_warpgroups = 3, .block_n = 96};
+  const TensorMapRequests maps = make_tensor_maps(spec, c.problem, c.call);
+  expect_encodable(maps);
+  EXPECT_EQ(maps.q.base, c.call.q.data);
+  EXPECT_EQ(maps.q.extent, (Extent{128, 200, 8, 3}));
+  EXPECT_EQ(maps.q.stride_bytes, (Strides{2 * 8 * 128, 2 * 128, 2 * 200 * 8 * 128}));
+  EXPECT_EQ(maps.q.box, (Box{64, 192, 1, 1}));
+  EXPECT_EQ(maps.k.base, c.call.k.data);
+  EXPECT_EQ(maps.k.extent, (Extent{128, 300, 2, 3}));
+  EXPECT_EQ(maps.k.box, (Box{64, 96, 1, 1}));
+  EXPECT_EQ(maps.v.extent, (Extent{64, 300, 2, 3}));
+  EXPECT_EQ(maps.v.stride_bytes, (Strides{2 * 2 * 64, 2 * 64, 2 * 300 * 2 * 64}));
+  EXPECT_EQ(maps.v.box, (Box{64, 96, 1, 1}));
+  EXPECT_EQ(maps.out.base, c.call.out.data);
+  EXPECT_EQ(maps.out.extent, (Extent{64, 200, 8, 3}));
+  EXPECT_EQ(maps.out.box, (Box{64, 16, 1, 1})) << "a warp stores its own 16 rows";
+}
+
+TEST(TensorMaps, CarryTheType) {
+  const Case c = make_case();
+  for (const DType type : {DType::fp16, DType::bf16}) {
+    const TensorMapRequests maps = make_tensor_maps(ForwardSpec{.dtype = type}, c.problem, c.call);
+    for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) EXPECT_EQ(map->type, type);
+  }
+}
+
+TEST(TensorMaps, FollowASliceOfAPackedTensor) {
+  Case c = make_case(2, 64, 64, 4, 4, 64, 64);
+  c.call.k.data = address(0x1000 + 2 * 4 * 64);  // (batch, seqlen, 3, heads, dim): K stands behind Q in every row
+  for (Tensor* packed : {&c.call.q, &c.call.k}) packed->stride = {64 * 3 * 4 * 64, 3 * 4 * 64, 64, 1};
+  const TensorMapRequests maps = make_tensor_maps({.head_dim = 64, .head_dim_v = 64}, c.problem, c.call);
+  expect_encodable(maps);
+  EXPECT_EQ(maps.k.base, c.call.k.data);
+  EXPECT_EQ(maps.k.extent, (Extent{64, 64, 4, 2}));
+  EXPECT_EQ(maps.k.stride_bytes, (Strides{2 * 768, 2 * 64, 2 * 64 * 768}));
+}
+
+TEST(TensorMaps, FollowHeadsFirstTensors) {
+  Case c = make_case(2, 100, 100, 4, 4, 64, 64);
+  c.call.v.stride = {4 * 100 * 64, 64, 100 * 64, 1};
+  const TensorMapRequests maps = make_tensor_maps({.head_dim = 64, .head_dim_v = 64}, c.problem, c.call);
+  EXPECT_EQ(maps.v.extent, (Extent{64, 100, 4, 2}));
+  EXPECT_EQ(maps.v.stride_bytes, (Strides{2 * 64, 2 * 100 * 64, 2 * 4 * 100 * 64}));
+}
+
+TEST(TensorMaps, NeverUseTheStrideOfAnAxisOfLengthOne) {
+  Case c = make_case(1, 1, 1, 1, 1, 128, 64);
+  for (Tensor* t : {&c.call.q, &c.call.k, &c.call.v, &c.call.out})
+    for (std::size_t axis = 0; axis < 3; ++axis) t->stride[axis] = axis == 0 ? -5 : axis == 1 ? 3 : std::int64_t{1} << 60;
+  const TensorMapRequests maps = make_tensor_maps({}, c.problem, c.call);
+  expect_encodable(maps);
+  EXPECT_EQ(maps.q.extent, (Extent{128, 1, 1, 1}));
+}
+
+TEST(TensorMaps, KeepTheStrideZeroOfAnExpandedAxis) {
+  Case c = make_case();
+  c.call.k.stride[0] = 0;
+  c.call.k.stride[2] = 0;
+  const TensorMapRequests maps = make_tensor_maps({}, c.problem, c.call);
+  expect_encodable(maps);
+  EXPECT_EQ(maps.k.extent, (Extent{128, 300, 2, 3}));
+  EXPECT_EQ(maps.k.stride_bytes, (Strides{2 * 2 * 128, 0, 0}));
+}
+
+TEST(TensorMaps, ReadQWhereThereAreNoKeys) {
+  Case c = make_case(3, 200, 0);
+  c.call.k.data = c.call.v.data = nullptr;
+  const ForwardSpec spec{.head_dim = 128, .head_dim_v = 64, .block_n = 96};
+  const TensorMapRequests maps = make_tensor_maps(spec, c.problem, c.call);
+  expect_encodable(maps);
+  for (const TensorMapRequest* map : {&maps.k, &maps.v}) {
+    EXPECT_EQ(map->base, c.call.q.data);
+    EXPECT_EQ(map->box, (Box{64, 96, 1, 1}));
+    EXPECT_LE(map->extent[0], static_cast<std::uint64_t>(c.problem.head_dim)) << "inside the tensor whose memory it names";
+    EXPECT_LE(map->extent[1], static_cast<std::uint64_t>(c.problem.seqlen_q));
+  }
+}
+
+TEST(TensorMaps, EncodeEveryHeadDimAndLength) {
+  for (std::int64_t head_dim = 8; head_dim <= 256; head_dim += 8)
+    for (const std::int64_t seqlen_k : {0, 1, 129}) {
+      const Case c = make_case(2, 1, seqlen_k, 4, 2, head_dim, head_dim);
+      const auto plan = plan_forward(c.problem, {});
+      ASSERT_TRUE(plan.ok()) << plan.status().message();
+      const TensorMapRequests maps = make_tensor_maps(plan.value().spec, c.problem, c.call);
+      expect_encodable(maps);
+      EXPECT_EQ(maps.q.extent[0], static_cast<std::uint64_t>(head_dim)) << "columns beyond it are zeros, not the neighbour's";
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------------------- parameters
+
+ForwardParams params_of(const Case& c, const ForwardSpec& spec = {}, unsigned long long* counter = nullptr) {
+  return make_params(make_geometry(spec, c.problem, 132, 32 << 20), c.problem, c.call, counter);
+}
+
+TEST(ForwardParams, CarryTheCall) {
+  Case c = make_case();
+  float lse = 0;
+  unsigned long long counter = 0;
+  c.call.lse = &lse;
+  c.call.lse_stride_batch = 5'000;
+  c.call.lse_stride_head = 300;
+  c.call.out.stride = {1'000'000, 1'024, 80, 1};
+  c.call.softmax_scale = 0.125f;
+  const ForwardParams params = params_of(c, {}, &counter);
+  EXPECT_EQ(params.seqlen_q, 200);
+  EXPECT_EQ(params.seqlen_k, 300);
+  EXPECT_EQ(params.head_dim, 128);
+  EXPECT_EQ(params.head_dim_v, 64);
+  EXPECT_EQ(params.kv_group.divisor, 4);
+  EXPECT_EQ(params.out.data, c.call.out.data);
+  EXPECT_EQ(params.out.stride_batch, 1'000'000);
+  EXPECT_EQ(params.out.stride_row, 1'024);
+  EXPECT_EQ(params.out.stride_head, 80);
+  EXPECT_EQ(params.q.data, c.call.q.data);
+  EXPECT_EQ(params.k.stride_row, 2 * 128);
+  EXPECT_EQ(params.v.stride_head, 64);
+  EXPECT_EQ(params.lse, &lse);
+  EXPECT_EQ(params.lse_stride_batch, 5'000);
+  EXPECT_EQ(params.lse_stride_head, 300);
+  EXPECT_EQ(params.counter, &counter);
+  EXPECT_FLOAT_EQ(params.scale_log2, 0.125f * 1.44269504f);
+}
+
+TEST(ForwardParams, TakeEveryFiniteScale) {
+  // 0: a masked score is -inf and must stay so. The largest: a score of 0 must stay 0.
+  for (const float scale : {0.0f, 1e-45f, 1e-30f, 0.125f, 1.0f, 1e30f, std::numeric_limits<float>::max()}) {
+    Case c = make_case();
+    c.call.softmax_scale = scale;
+    const float scale_log2 = params_of(c).scale_log2;
+    EXPECT_TRUE(std::isfinite(scale_log2)) << scale;
+    EXPECT_GT(scale_log2, 0.0f) << scale;
+    EXPECT_EQ(-std::numeric_limits<float>::infinity() * scale_log2, -std::numeric_limits<float>::infinity());
+  }
+}
+
+TEST(ForwardParams, FitTheParametersOfALaunch) {
+  EXPECT_LE(sizeof(ForwardParams), 4'096u);
+  EXPECT_EQ(alignof(ForwardParams), 64u) << "tensor maps in parameters stand at multiples of 64 bytes";
+}
+
+}  // namespace
+}  // namespace tandem
