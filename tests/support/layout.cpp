@@ -14,15 +14,17 @@ constexpr Layout kAllLayouts[] = {Layout::bshd,           Layout::bhsd,
                                   Layout::expanded_batch, Layout::expanded_sequence,
                                   Layout::expanded_dim,   Layout::odd_unit_strides};
 
-// Axes from the innermost to the outermost; each stride is the extent of what lies within.
+// Axes from the innermost to the outermost; each stride is the extent of what lies within. An empty axis counts as one of length 1, as
+// tensor libraries have it: no stride is 0.
 Placement nested(const Shape& shape, const std::array<std::size_t, 4>& order) {
   Placement placement;
   std::int64_t extent = 1;
+  placement.buffer_elements = 1;
   for (const std::size_t axis : order) {
     placement.stride[axis] = extent;
-    extent *= shape[axis];
+    extent *= std::max<std::int64_t>(shape[axis], 1);
+    placement.buffer_elements *= shape[axis];
   }
-  placement.buffer_elements = extent;
   return placement;
 }
 
