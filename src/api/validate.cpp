@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 namespace tandem::api {
 namespace {
@@ -17,11 +20,16 @@ Status invalid(fmt::format_string<Args...> format, Args&&... args) {
 
 bool is_empty(const Tensor& tensor) { return tensor.shape[0] == 0 || tensor.shape[1] == 0 || tensor.shape[2] == 0 || tensor.shape[3] == 0; }
 
-// a * b, saturated: used for extents, which must not wrap.
+constexpr std::int64_t kMaxReach = std::numeric_limits<std::int64_t>::max() / 8;
+
+// Saturated, for extents, which must not wrap; of numbers that are not negative.
 std::int64_t multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return std::numeric_limits<std::int64_t>::max();
-  return product;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
+}
+std::int64_t add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
 
 Status read_tensor(const char* name, const tandem_tensor& source, Addresses addresses, Tensor& tensor) {
@@ -38,8 +46,8 @@ Status read_tensor(const char* name, const tandem_tensor& source, Addresses addr
     if (source.shape[axis] <= 1) continue;
     if (source.stride[axis] < 0)
       return invalid("{}.stride[{}] ({}) is {}; it must be 0 or more: reverse the tensor before the call", name, axis, kAxes[axis], source.stride[axis]);
-    const std::int64_t span = multiply(source.shape[axis] - 1, source.stride[axis]);
-    if (__builtin_add_overflow(reach, span, &reach) || reach > std::numeric_limits<std::int64_t>::max() / 8)
+    reach = add(reach, multiply(source.shape[axis] - 1, source.stride[axis]));
+    if (reach > kMaxReach)
       return invalid("{} reaches past 2^60 elements along {}; shape {} with stride {} is too large", name, kAxes[axis], source.shape[axis],
                      source.stride[axis]);
   }
@@ -61,12 +69,34 @@ Status same_extent(const char* name, const Tensor& tensor, std::size_t axis, con
   return invalid("{}.shape[{}] ({}) is {}; it must be that of {}, {}", name, axis, kAxes[axis], tensor.shape[axis], other, wanted);
 }
 
-// Rows that are written must be distinct memory.
-Status distinct_output(const Tensor& out) {
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (out.shape[axis] > 1 && out.stride[axis] == 0)
-      return invalid("out.stride[{}] ({}) is 0; an output cannot be expanded: every element needs memory of its own", axis, kAxes[axis]);
+// One axis of memory that is written.
+struct Axis {
+  std::int64_t length = 0;
+  std::int64_t stride = 0;
+  std::string_view what;  // "out.stride[1] (seqlen)"
+};
+
+// Every element that is written needs memory of its own: each axis must step over all that those of smaller stride reach, and over `reach`
+// elements where nothing else does.
+template <std::size_t kCount>
+Status distinct_elements(std::string_view name, std::int64_t reach, std::array<Axis, kCount> axes) {
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
+  for (const Axis& axis : axes) {
+    if (axis.length <= 1) continue;
+    if (axis.stride < reach)
+      return invalid("{} is {}; it must be at least {}: every element of {} needs memory of its own", axis.what, axis.stride, reach, name);
+    reach = add(reach, multiply(axis.length - 1, axis.stride));
+    if (reach > kMaxReach) return invalid("{} is {}; {} of them must not reach past 2^60 elements of {}", axis.what, axis.stride, axis.length - 1, name);
+  }
   return {};
+}
+
+Status distinct_output(const Tensor& out) {
+  static constexpr std::string_view kNames[4] = {"out.stride[0] (batch)", "out.stride[1] (seqlen)", "out.stride[2] (heads)", "out.stride[3] (dim)"};
+  if (is_empty(out)) return {};
+  std::array<Axis, 4> axes;
+  for (std::size_t i = 0; i < 4; ++i) axes[i] = {out.shape[i], out.stride[i], kNames[i]};
+  return distinct_elements("out", 1, axes);
 }
 
 // Checks in order, of which those after the first failure are not made.
@@ -95,13 +125,10 @@ Status read_lse(const tandem_forward_args& args, const ForwardProblem& problem, 
     call.lse_stride_batch = multiply(problem.num_heads, problem.seqlen_q);
     return {};
   }
-  if (problem.num_heads > 1 && args.lse_stride_head < problem.seqlen_q)
-    return invalid("lse_stride_head is {}; it must be at least seqlen_q, {}, so that heads do not overlap (or 0 together with lse_stride_batch)",
-                   args.lse_stride_head, problem.seqlen_q);
-  if (problem.batch > 1 && args.lse_stride_batch < problem.seqlen_q)
-    return invalid("lse_stride_batch is {}; it must be at least seqlen_q, {}, so that batch entries do not overlap (or 0 together with lse_stride_head)",
-                   args.lse_stride_batch, problem.seqlen_q);
-  return {};
+  if (problem.batch == 0 || problem.num_heads == 0) return {};
+  return distinct_elements(
+      "lse", problem.seqlen_q,
+      std::array<Axis, 2>{Axis{problem.batch, args.lse_stride_batch, "lse_stride_batch"}, Axis{problem.num_heads, args.lse_stride_head, "lse_stride_head"}});
 }
 
 }  // namespace
