@@ -10,30 +10,29 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include <dlfcn.h>
-
 #include "jit/digest.hpp"
+#include "jit/own_folder.hpp"
 
 namespace tandem::jit {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSchema = "tandem-kernel-1";  // change it when the file format or the meaning of a key changes
+constexpr std::string_view kSchema = "tandem-kernel-2";  // change it when the file format or the meaning of a key changes
 constexpr std::string_view kSuffix = ".tk";
 constexpr std::string_view kPackLabel = "nvrtc-version";  // file in a pack: the NVRTC version that made its entries
 
-// An entry: a line with the schema, a line with the digest of the rest, a line of JSON, the cubin.
-std::string serialize(const CompiledKernel& kernel) {
+// An entry: a line with the schema, a line with the digest of its key and of the rest, a line of JSON, the cubin.
+std::string serialize(std::string_view key, const CompiledKernel& kernel) {
   const nlohmann::json about = {{"registers", kernel.report.registers},
                                 {"spill_bytes", kernel.report.spill_bytes},
                                 {"stack_bytes", kernel.report.stack_bytes},
                                 {"advisories", kernel.report.advisories}};
   const std::string body = about.dump() + "\n" + kernel.cubin;
-  return std::string(kSchema) + "\n" + sha256({body}) + "\n" + body;
+  return std::string(kSchema) + "\n" + sha256({key, body}) + "\n" + body;
 }
 
-std::optional<CompiledKernel> deserialize(std::string_view bytes) {
+std::optional<CompiledKernel> deserialize(std::string_view key, std::string_view bytes) {
   const auto line = [&]() -> std::optional<std::string_view> {
     const std::size_t newline = bytes.find('\n');
     if (newline == std::string_view::npos) return std::nullopt;
@@ -43,16 +42,19 @@ std::optional<CompiledKernel> deserialize(std::string_view bytes) {
   };
   if (line() != kSchema) return std::nullopt;
   const auto digest = line();
-  if (!digest || *digest != sha256({bytes})) return std::nullopt;
+  if (!digest || *digest != sha256({key, bytes})) return std::nullopt;
   const auto about_text = line();
   if (!about_text) return std::nullopt;
-  const auto about = nlohmann::json::parse(*about_text, nullptr, false);
-  if (about.is_discarded()) return std::nullopt;
   CompiledKernel kernel;
-  kernel.report.registers = about.value("registers", 0);
-  kernel.report.spill_bytes = about.value("spill_bytes", 0);
-  kernel.report.stack_bytes = about.value("stack_bytes", 0);
-  kernel.report.advisories = about.value("advisories", std::vector<std::string>{});
+  try {
+    const auto about = nlohmann::json::parse(*about_text);
+    kernel.report.registers = about.value("registers", 0);
+    kernel.report.spill_bytes = about.value("spill_bytes", 0);
+    kernel.report.stack_bytes = about.value("stack_bytes", 0);
+    kernel.report.advisories = about.value("advisories", std::vector<std::string>{});
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
   kernel.cubin = bytes;
   return kernel;
 }
@@ -62,7 +64,7 @@ std::optional<CompiledKernel> read_entry(const fs::path& path) {
   if (!file) return std::nullopt;
   std::ostringstream bytes;
   bytes << file.rdbuf();
-  return deserialize(std::move(bytes).str());
+  return deserialize(path.stem().string(), std::move(bytes).str());
 }
 
 fs::path default_folder() {
@@ -108,9 +110,7 @@ KernelCache::KernelCache(fs::path folder, std::vector<fs::path> ahead_of_time) :
     for (std::string item; std::getline(items, item, ':');)
       if (!item.empty()) ahead_of_time.emplace_back(item);
   }
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&sources_digest), &info) != 0 && info.dli_fname != nullptr)
-    ahead_of_time.push_back(fs::path(info.dli_fname).parent_path() / "tandem" / "kernels");
+  if (const fs::path own = own_folder(); !own.empty()) ahead_of_time.push_back(own / "tandem" / "kernels");
   for (fs::path& place : ahead_of_time) {
     std::ifstream label(place / kPackLabel);
     if (std::string version; label >> version) packs_.push_back({std::move(place), std::move(version)});
@@ -162,7 +162,7 @@ bool KernelCache::store(const std::string& key, const CompiledKernel& kernel) co
   {
     const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (!file.valid()) return false;
-    if (!write_all(file.get(), serialize(kernel)) || ::fsync(file.get()) != 0) {
+    if (!write_all(file.get(), serialize(key, kernel)) || ::fsync(file.get()) != 0) {
       fs::remove(temporary, error);
       return false;
     }

@@ -8,18 +8,12 @@
 #include <filesystem>
 #include <vector>
 
+#include "jit/own_folder.hpp"
+
 namespace tandem::jit {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Folder of the binary that holds this code: the shared library, or an executable that links it in.
-fs::path own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&nvrtc), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code error;
-  return fs::canonical(info.dli_fname, error).parent_path();
-}
 
 // Folders nvidia/*/lib of the Python environments under `root` (lib/python3.x/site-packages).
 void add_python_folders(const fs::path& root, std::vector<fs::path>& folders) {
