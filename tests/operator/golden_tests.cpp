@@ -1,8 +1,6 @@
 // Results known without a reference implementation.
-#include <gmock/gmock.h>
-
+#include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "operator/operator_tests.hpp"
 #include "support/golden.hpp"
@@ -85,6 +83,25 @@ TEST_P(OperatorTest, BC51_OneHotValuesShowExactlyTheVisibleKeys) {
           }
         }
       }
+    }
+  }
+}
+
+TEST_P(OperatorTest, OutputsAreRoundedToNearest) {
+  // Four keys of equal weight; values of 1 and of 1 and a unit in the last place. The mean lies a quarter of a unit from one of them.
+  for (const ElementType type : types()) {
+    if (type == ElementType::fp32) continue;  // a quarter of a unit is beyond the arithmetic itself
+    const auto next = static_cast<float>(1.0 + 2.0 * format_of(type).roundoff());
+    for (const std::int64_t larger : {1, 3}) {
+      const ForwardCase c = usual(make_problem(type, {.seqlen_q = 3, .seqlen_k = 4, .head_dim = 32}));
+      ForwardInputs inputs = make_inputs(c);
+      inputs.q.set(Values(q_shape(c.problem)));
+      Values v(v_shape(c.problem), 1.0f);
+      for (std::int64_t key = 0; key < larger; ++key) std::fill_n(&v.at(0, key, 0, 0), 32, next);
+      inputs.v.set(v);
+      const auto result = run(c, inputs);
+      if (result == nullptr) continue;
+      for (const float out : result->out.data) ASSERT_EQ(out, larger == 3 ? next : 1.0f) << describe(c);
     }
   }
 }
