@@ -1,0 +1,55 @@
+#include "backend_choice.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "failure.hpp"
+
+namespace tandem::cli {
+namespace {
+
+constexpr const char* kModelLibrary = "libtandem_model.so";
+
+Status open_model() {
+  std::error_code error;
+  const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string beside = (executable.parent_path().parent_path() / "lib" / kModelLibrary).string();
+  // Stays open: its backend is in use as long as the process lives. Global, so that it finds the registry in this executable.
+  void* library = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) library = ::dlopen(kModelLibrary, RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr)
+    return {
+        StatusCode::unavailable,
+        fmt::format("the Hopper model is not there: {} could not be opened; build the target tandem_model (CMake option TANDEM_BUILD_MODEL)", kModelLibrary)};
+  const auto register_model = reinterpret_cast<void (*)()>(::dlsym(library, "tandem_model_register"));
+  if (register_model == nullptr)
+    return {StatusCode::unavailable, fmt::format("{} does not export tandem_model_register: it is of another version", kModelLibrary)};
+  register_model();
+  return {};
+}
+
+}  // namespace
+
+Status load_model() {
+  static const Status status = open_model();
+  return status;
+}
+
+void BackendChoice::add_to(CLI::App& app) {
+  app.add_option("--backend", backend, "auto (the GPU if there is one, else the CPU), cpu, hopper, or model (the kernels on a CPU, slowly)")
+      ->check(CLI::IsMember({"auto", "cpu", "hopper", "model"}))
+      ->capture_default_str();
+  app.add_option("--device", device, "CUDA device ordinal")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--threads", threads, "threads of the cpu backend; 0: one for each core")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--cache-dir", cache_dir, "folder of compiled kernels; default: TANDEM_CACHE_DIR, else XDG_CACHE_HOME/tandem, else ~/.cache/tandem");
+}
+
+Context BackendChoice::open() const {
+  if (backend == "model") require(load_model());
+  return require(Context::create(context_options()));
+}
+
+}  // namespace tandem::cli
