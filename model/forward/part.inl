@@ -1,0 +1,21 @@
+// Every kParts-th shipped forward kernel, from kernel TANDEM_MODEL_PART on, as host functions. CMake writes a file for each part, so that
+// they compile beside each other.
+#include "forward/entry.hpp"
+#include "forward/shipped_images.hpp"
+
+namespace tandem::model {
+
+template <std::size_t kIndex>
+Entry find_entry(std::size_t index) {
+  if constexpr (kIndex < kShippedCount)
+    return index == kIndex ? &forward_entry<shipped_forward(kIndex)> : find_entry<kIndex + kParts>(index);
+  else
+    return nullptr;
+}
+
+template <>
+Entry entry_of_part<TANDEM_MODEL_PART>(std::size_t index) {
+  return find_entry<TANDEM_MODEL_PART>(index);
+}
+
+}  // namespace tandem::model

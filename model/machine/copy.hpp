@@ -1,0 +1,36 @@
+// The Tensor Memory Accelerator: asynchronous copies of boxes between a tensor and the shared memory of a block.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "machine/tensor_map.hpp"
+
+namespace tandem::model {
+
+class Machine;
+struct Block;
+struct Thread;
+
+// One box to or from one block. A multicast is a copy for each block.
+struct Copy {
+  bool load = true;
+  Block* block = nullptr;
+  Thread* issuer = nullptr;
+  DecodedMap map;
+  const TensorMap* map_address = nullptr;
+  std::array<int, kMaxRank> coordinate{};
+  std::uint32_t offset = 0;            // in shared memory
+  std::uint32_t barrier = 0;           // loads: offset of the barrier
+  std::uint32_t phase = 0;             // loads: the phase that the bytes are meant for
+  std::uint32_t next_row = 0;
+  std::uint32_t rows_a_step = 0;
+  std::size_t group = 0;               // stores: of the issuer
+  std::vector<unsigned char> staged;   // stores: what was read, before it is written
+};
+
+// Takes one step, some rows of the box. True when the copy is done.
+bool step(Machine& machine, Copy& copy);
+
+}  // namespace tandem::model
