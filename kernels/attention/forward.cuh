@@ -131,7 +131,6 @@ class Consumer {
         warpgroup_(warpgroup),
         softmax_(params.scale_log2),
         epilogue_(params),
-        q_descriptor_(tile::descriptor_k_major(shared.q[0] + warpgroup * 64 * tile::kRowBytes)),
         k_descriptor_(tile::descriptor_k_major(shared.k[0])),
         v_descriptor_(tile::descriptor_n_major<kBlockN>(shared.v[0])) {}
 
@@ -180,6 +179,7 @@ class Consumer {
   TANDEM_DEVICE QPosition begin_tile() {
     const QPosition q = q_at_;
     q_stage_ = q.stage;
+    if constexpr (!kSpec.q_in_registers) q_descriptor_ = uniform(tile::descriptor_k_major(s_.q[q.stage] + warpgroup_ * 64 * tile::kRowBytes));
     s_.q_ring.wait(q);
     if constexpr (kSpec.q_in_registers) {
       const int lane = ptx::lane_index(), row = row_in_tile() + lane % 16;
@@ -285,33 +285,33 @@ class Consumer {
   // ---- GEMMs
 
   TANDEM_DEVICE void issue_qk() {
+    const ptx::SmemDescriptor k_stage = uniform(k_descriptor_.advanced(k_at_.stage * Storage::kKBytes));
     s_.k_ring.wait(k_at_);
-    const u64 k_stage = ptx::smem_descriptor_advance(k_descriptor_, k_at_.stage * Storage::kKBytes);
-    const u64 q_stage = ptx::smem_descriptor_advance(q_descriptor_, q_stage_ * Storage::kQBytes);
     ptx::wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kQkSteps; ++k) {
-      const u64 k_operand = ptx::smem_descriptor_advance(k_stage, tile::k_step_bytes<kBlockN>(k));
+      const ptx::SmemDescriptor k_operand = k_stage.advanced(tile::k_step_bytes<kBlockN>(k));
       if constexpr (kSpec.q_in_registers)
         ptx::wgmma_rs<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, r_q_[k], k_operand, k > 0);
       else
-        ptx::wgmma_ss<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, ptx::smem_descriptor_advance(q_stage, tile::k_step_bytes<kSpec.block_m()>(k)), k_operand,
-                                                           k > 0);
+        ptx::wgmma_ss<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, q_descriptor_.advanced(tile::k_step_bytes<kSpec.block_m()>(k)), k_operand, k > 0);
     }
     ptx::wgmma_commit_group();
   }
 
   TANDEM_DEVICE void issue_pv() {
+    const ptx::SmemDescriptor v_stage = uniform(v_descriptor_.advanced(v_at_.stage * Storage::kVBytes));
     s_.v_ring.wait(v_at_);
-    const u64 v_stage = ptx::smem_descriptor_advance(v_descriptor_, v_at_.stage * Storage::kVBytes);
     ptx::wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kPvSteps; ++k)
-      ptx::wgmma_rs<kSpec.dtype, kSpec.head_dim_v, ptx::Major::mn>(r_o_, r_p_[k], ptx::smem_descriptor_advance(v_stage, tile::n_major_k_step_bytes(k)),
-                                                                   accumulate_ || k > 0);
+      ptx::wgmma_rs<kSpec.dtype, kSpec.head_dim_v, ptx::Major::mn>(r_o_, r_p_[k], v_stage.advanced(tile::n_major_k_step_bytes(k)), accumulate_ || k > 0);
     ptx::wgmma_commit_group();
     accumulate_ = true;
   }
+
+  // The same in all lanes, and the compiler told so: without it each descriptor passes through R2UR on its way to the tensor core.
+  TANDEM_DEVICE static ptx::SmemDescriptor uniform(ptx::SmemDescriptor descriptor) { return {ptx::warp_uniform(descriptor.low), descriptor.high}; }
 
   TANDEM_DEVICE void release_k() {
     s_.k_ring.template release<kSpec.cluster>(k_at_);
@@ -345,11 +345,12 @@ class Consumer {
   int warpgroup_;
   Softmax<kSpec> softmax_;
   Epilogue<kSpec> epilogue_;
-  u64 q_descriptor_, k_descriptor_, v_descriptor_;
+  ptx::SmemDescriptor k_descriptor_, v_descriptor_;  // of stage 0
   tile::RingPosition<kSpec.q_buffers> q_at_;
   tile::RingPosition<kSpec.stages> k_at_, v_at_;
   tile::RingPosition<kTileSlots> tile_at_;
   int q_stage_ = 0;          // where the Q of the current tile lies
+  ptx::SmemDescriptor q_descriptor_;  // of it
   bool accumulate_ = false;  // false until the first PV of a tile, which starts O at zero
 
   float r_s_[kBlockN / 2];                           // S, then exps

@@ -3,6 +3,7 @@
 #pragma once
 #include "ptx/dtype.hpp"
 #include "ptx/platform.cuh"
+#include "ptx/smem_desc.cuh"
 #include "ptx/wgmma_table.cuh"
 
 namespace tandem::ptx {
@@ -31,14 +32,14 @@ TANDEM_DEVICE void wgmma_settle(float (&d)[kCount]) {
 
 // A and B from shared memory, A with k contiguous.
 template <DType kType, int kN, Major kMajorB>
-TANDEM_DEVICE void wgmma_ss(float (&d)[kN / 2], u64 a_descriptor, u64 b_descriptor, bool accumulate) {
-  WgmmaTable<kType, kN>::template ss<static_cast<int>(kMajorB)>(d, a_descriptor, b_descriptor, accumulate);
+TANDEM_DEVICE void wgmma_ss(float (&d)[kN / 2], SmemDescriptor a, SmemDescriptor b, bool accumulate) {
+  WgmmaTable<kType, kN>::template ss<static_cast<int>(kMajorB)>(d, a.bits(), b.bits(), accumulate);
 }
 
 // A from registers: a[0] rows 0-7 and columns 0-7 of the warp's 16 x 16 part, a[1] rows 8-15, a[2] and a[3] the same for columns 8-15.
 template <DType kType, int kN, Major kMajorB>
-TANDEM_DEVICE void wgmma_rs(float (&d)[kN / 2], const u32 (&a)[4], u64 b_descriptor, bool accumulate) {
-  WgmmaTable<kType, kN>::template rs<static_cast<int>(kMajorB)>(d, a, b_descriptor, accumulate);
+TANDEM_DEVICE void wgmma_rs(float (&d)[kN / 2], const u32 (&a)[4], SmemDescriptor b, bool accumulate) {
+  WgmmaTable<kType, kN>::template rs<static_cast<int>(kMajorB)>(d, a, b.bits(), accumulate);
 }
 
 }  // namespace tandem::ptx

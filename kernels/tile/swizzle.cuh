@@ -16,7 +16,7 @@ constexpr int tile_bytes(int rows, int columns) { return chunks_of(columns) * ch
 TANDEM_DEVICE u32 swizzled_offset(int row, int piece) { return static_cast<u32>(row * kRowBytes + ((piece ^ (row & 7)) << 4)); }
 
 // Operand whose contiguous index is k (Q, K): 8 rows are 1024 bytes apart from the next 8; the leading offset is not used by this layout.
-TANDEM_DEVICE u64 descriptor_k_major(const void* tile) { return ptx::smem_descriptor_128b(tile, 16, 1024); }
+TANDEM_DEVICE ptx::SmemDescriptor descriptor_k_major(const void* tile) { return ptx::smem_descriptor_128b(tile, 16, 1024); }
 
 // Offset of columns 16 k .. 16 k + 15 of such an operand.
 template <int kRows>
@@ -26,7 +26,7 @@ constexpr u32 k_step_bytes(int k) {
 
 // Operand whose contiguous index is n (V): the leading offset goes from chunk to chunk, the stride offset from 8 rows to the next 8.
 template <int kRows>
-TANDEM_DEVICE u64 descriptor_n_major(const void* tile) {
+TANDEM_DEVICE ptx::SmemDescriptor descriptor_n_major(const void* tile) {
   return ptx::smem_descriptor_128b(tile, chunk_bytes(kRows), 1024);
 }
 
