@@ -51,7 +51,7 @@ void Machine::fail(Fault fault, std::string object, std::string message, const T
       diagnosis.where = describe_source(actor->pc);
       if (actor->tile != nullptr && kernel.tile) diagnosis.tile = kernel.tile(actor->tile_bytes.data());
     }
-    if (shows_barriers(fault)) diagnosis.state = describe_barriers();
+    if (shows_barriers(fault)) diagnosis.state = describe_barriers(actor == nullptr || fault == Fault::deadlock ? nullptr : actor->block->cluster);
     if (fault == Fault::deadlock || fault == Fault::livelock || fault == Fault::register_pool) diagnosis.state += describe_waiting();
     failure_ = std::move(diagnosis);
   }
@@ -109,9 +109,11 @@ std::string Machine::name_of_barrier(int id) const {
   return fmt::format("bar {}", id);
 }
 
-std::string Machine::describe_barriers() const {
+// Of one cluster, or of all.
+std::string Machine::describe_barriers(const Cluster* only) const {
   std::string out;
   for (const auto& cluster : resident_) {
+    if (only != nullptr && cluster.get() != only) continue;
     for (const auto& block : cluster->blocks) {
       out += fmt::format("  barriers of block {}\n", block->index);
       for (const auto& [offset, barrier] : block->mbarriers) out += fmt::format("    {}\n", tandem::model::describe(barrier, *block));

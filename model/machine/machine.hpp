@@ -118,7 +118,7 @@ class Machine {
   [[noreturn]] void fail_exited_lanes(Thread& thread);
   [[noreturn]] void fail_diverged(Thread& thread);
   [[noreturn]] void fail_deadlock();
-  std::string describe_barriers() const;
+  std::string describe_barriers(const Cluster* only) const;
   std::string describe_waiting() const;
   std::string describe_warp(const Warp& warp) const;
 

@@ -106,10 +106,9 @@ const OperandUnits& take_operand(Machine& machine, Warp& warp, const WgmmaInstru
   actor.pc = instruction.pc;
   if (operand.broken) machine.fail(Fault::descriptor, fmt::format("operand {}", name), *operand.broken, &actor);
 
+  // All of A, not the warp's 16 rows alone: nothing says which warp fetches which row.
   const SharedLayout& layout = machine.kernel.shared;
-  const int first = is_a ? warp.index % kWarpsOfGroup * kRows : 0;
-  const std::span<const std::uint16_t> units =
-      is_a ? std::span(operand.units).subspan(static_cast<std::size_t>(2 * first), 2 * kRows) : std::span(operand.units);
+  const std::span<const std::uint16_t> units(operand.units);
   if (const SharedField* field = layout.find(units.front() * kUnitBytes)) {
     for (const std::uint16_t unit : units)
       if (unit * kUnitBytes < field->offset || unit * kUnitBytes >= field->end())

@@ -1,5 +1,5 @@
-// Warpgroup MMA. Each warp owns 16 of the 64 rows and runs its quarter of every instruction by itself: hardware promises no more, and the
-// wait of one warp says nothing about its neighbours. A warp's instructions run in order.
+// Warpgroup MMA. Each warp owns 16 of the 64 rows of D and runs its quarter of every instruction by itself: the wait of one warp says nothing
+// about its neighbours. Until that wait any part of A and B may be read on its behalf. A warp's instructions run in order.
 #pragma once
 
 #include <array>
