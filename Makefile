@@ -31,5 +31,12 @@ demo: configure ## build, then attention on the bundled sample: on a GPU if ther
 test: all ## every test that needs no GPU
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE gpu
 
+format: ## format every C++ and kernel file
+	tools/lint.sh format --fix
+
+lint: configure ## formatting, and clang-tidy over the library and the CLI (minutes)
+	tools/lint.sh format
+	BUILD=$(BUILD) JOBS=$(JOBS) tools/lint.sh tidy
+
 clean: ## forget the build, keep the installed packages
 	cmake --build $(BUILD) --target clean

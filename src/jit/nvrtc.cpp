@@ -37,7 +37,7 @@ std::vector<fs::path> candidates() {
     std::error_code error;                                    // site-packages/<this package>/ beside site-packages/nvidia
     for (const auto& package : fs::directory_iterator(own.parent_path() / "nvidia", error)) folders.push_back(package.path() / "lib");
   }
-  folders.push_back("/usr/local/cuda/lib64");
+  folders.emplace_back("/usr/local/cuda/lib64");
 
   std::vector<fs::path> files;
   if (const char* value = std::getenv("TANDEM_NVRTC"); value != nullptr && *value != '\0') files.emplace_back(value);

@@ -22,13 +22,24 @@ ForwardSpec base_spec(const ForwardProblem& problem) {
   return spec;
 }
 
-const TunedLine* tuned_line(const ForwardSpec& spec, const ForwardProblem& problem) {
+bool same_tile(const ForwardSpec& a, const ForwardSpec& b) {
+  return a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v && a.causal == b.causal;
+}
+
+std::int64_t tiles_of(const ForwardSpec& spec, const ForwardProblem& problem) {
+  return (problem.seqlen_q + spec.block_m() - 1) / spec.block_m() * problem.batch * problem.num_heads;
+}
+
+// The line measured for such shapes. Where its tiles are too few to reach every multiprocessor, the line with the smallest tiles.
+const TunedLine* tuned_line(const ForwardSpec& spec, const ForwardProblem& problem, const DeviceShape& device) {
   const std::int64_t shorter = std::min(problem.seqlen_q, problem.seqlen_k);
+  const TunedLine* chosen = nullptr;
   for (const TunedLine& line : kTunedForward)
-    if (line.head_dim == spec.head_dim && line.head_dim_v == spec.head_dim_v && line.causal == spec.causal &&
-        (line.seqlen_below == 0 || shorter < line.seqlen_below))
-      return &line;
-  return nullptr;
+    if (chosen == nullptr && same_tile(line.spec, spec) && (line.seqlen_below == 0 || shorter < line.seqlen_below)) chosen = &line;
+  if (chosen == nullptr || tiles_of(chosen->spec, problem) >= device.multiprocessors) return chosen;
+  for (const TunedLine& line : kTunedForward)
+    if (same_tile(line.spec, spec) && line.spec.block_m() < chosen->spec.block_m()) chosen = &line;
+  return chosen;
 }
 
 // Mean key blocks a tile.
@@ -39,7 +50,7 @@ double steps_of(const ForwardSpec& spec, const ForwardProblem& problem) {
 
 // Time of the whole problem on the device, in cycles.
 double predicted_cycles(const ForwardSpec& spec, const ForwardProblem& problem, const DeviceShape& device) {
-  const double tiles = static_cast<double>((problem.seqlen_q + spec.block_m() - 1) / spec.block_m()) * static_cast<double>(problem.batch * problem.num_heads);
+  const auto tiles = static_cast<double>(tiles_of(spec, problem));
   const double slots = static_cast<double>(device.multiprocessors) * spec.ctas_per_sm;
   const double waves = std::max(1.0, tiles / slots);
   return waves * tile_cycles(spec, steps_of(spec, problem)) * spec.ctas_per_sm;
@@ -54,19 +65,19 @@ std::string unsupported_reason(const ForwardProblem& problem) {
     return value % 8 == 0 && value >= 8 && value <= 256 ? std::string()
                                                         : fmt::format("{} is {}; the Hopper kernels take multiples of 8 from 8 to 256", name, value);
   };
-  if (const std::string reason = head_dim("head_dim", problem.head_dim); !reason.empty()) return reason;
-  if (const std::string reason = head_dim("head_dim_v", problem.head_dim_v); !reason.empty()) return reason;
+  if (std::string reason = head_dim("head_dim", problem.head_dim); !reason.empty()) return reason;
+  if (std::string reason = head_dim("head_dim_v", problem.head_dim_v); !reason.empty()) return reason;
   const auto fits = [&](const char* name, std::int64_t value) {
     return value < kLimit ? std::string() : fmt::format("{} is {}; the Hopper kernels take less than 2^31 - 1024", name, value);
   };
-  if (const std::string reason = fits("seqlen_q", problem.seqlen_q); !reason.empty()) return reason;
-  if (const std::string reason = fits("seqlen_k", problem.seqlen_k); !reason.empty()) return reason;
-  if (const std::string reason = fits("seqlen_q + seqlen_k", problem.seqlen_q + problem.seqlen_k); !reason.empty()) return reason;
-  if (const std::string reason = fits("batch", problem.batch); !reason.empty()) return reason;
-  if (const std::string reason = fits("num_heads", problem.num_heads); !reason.empty()) return reason;
-  if (const std::string reason = fits("batch x num_heads", problem.batch * problem.num_heads); !reason.empty()) return reason;
+  if (std::string reason = fits("seqlen_q", problem.seqlen_q); !reason.empty()) return reason;
+  if (std::string reason = fits("seqlen_k", problem.seqlen_k); !reason.empty()) return reason;
+  if (std::string reason = fits("seqlen_q + seqlen_k", problem.seqlen_q + problem.seqlen_k); !reason.empty()) return reason;
+  if (std::string reason = fits("batch", problem.batch); !reason.empty()) return reason;
+  if (std::string reason = fits("num_heads", problem.num_heads); !reason.empty()) return reason;
+  if (std::string reason = fits("batch x num_heads", problem.batch * problem.num_heads); !reason.empty()) return reason;
   // Tiles are counted in 31 bits; 64 rows is the smallest tile.
-  if (const std::string reason = fits("batch x num_heads x seqlen_q / 64", problem.batch * problem.num_heads * ((problem.seqlen_q + 63) / 64)); !reason.empty())
+  if (std::string reason = fits("batch x num_heads x seqlen_q / 64", problem.batch * problem.num_heads * ((problem.seqlen_q + 63) / 64)); !reason.empty())
     return reason;
   return {};
 }
@@ -98,14 +109,15 @@ ForwardSpec model_spec(const ForwardProblem& problem, const DeviceShape& device)
 }
 
 Result<ForwardPlan> plan_forward(const ForwardProblem& problem, const DeviceShape& device, std::string_view override_text) {
-  if (const std::string reason = unsupported_reason(problem); !reason.empty()) return Status(StatusCode::unsupported, reason);
+  if (std::string reason = unsupported_reason(problem); !reason.empty()) return Status(StatusCode::unsupported, reason);
 
   ForwardPlan plan;
   const ForwardSpec base = base_spec(problem);
-  if (const TunedLine* line = tuned_line(base, problem)) {
-    auto spec = parse_spec(line->fields, base);
-    if (!spec.ok()) return Status(StatusCode::internal_error, "the tuned table: " + spec.status().message());
-    plan.spec = spec.value();
+  std::int64_t section_bytes = device.section_bytes;
+  if (const TunedLine* line = tuned_line(base, problem, device)) {
+    plan.spec = line->spec;
+    plan.spec.dtype = base.dtype;
+    section_bytes = std::min<std::int64_t>(section_bytes, std::int64_t{line->section_mb} << 20);
     plan.reason = fmt::format("measured: {}", line->reason);
     plan.tuned = true;
   } else {
@@ -122,7 +134,7 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& problem, const DeviceShap
     plan.reason = fmt::format("overridden with {}", override_text);
     plan.tuned = false;
   }
-  plan.geometry = make_geometry(plan.spec, problem, device.multiprocessors, device.section_bytes);
+  plan.geometry = make_geometry(plan.spec, problem, device.multiprocessors, section_bytes);
   return plan;
 }
 
