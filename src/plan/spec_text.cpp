@@ -110,7 +110,7 @@ std::string to_text(const ForwardSpec& spec) {
 std::string to_initializer(const ForwardSpec& spec) {
   std::string text;
   for_each_field(spec, [&](std::string_view name, auto value) { text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", name, value_code(value)); });
-  return "tandem::ForwardSpec{" + text + "}";
+  return fmt::format("tandem::ForwardSpec{{{}}}", text);
 }
 
 std::string name_of(const ForwardSpec& spec) {

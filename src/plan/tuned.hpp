@@ -1,4 +1,5 @@
-// The measured table: which spec won for which shapes. Where no line fits, the planner's model decides.
+// The measured table: which schedule won for which shapes. tools/sweep.py rewrites the lines from its records; where no line fits, the
+// planner's model decides.
 #pragma once
 
 #include "attention/spec.hpp"
@@ -6,25 +7,62 @@
 namespace tandem {
 
 struct TunedLine {
-  int head_dim;  // tile widths that the line was measured for
-  int head_dim_v;
-  bool causal;
-  int seqlen_below;    // serves queries x keys whose shorter side is below this many tokens; 0: any
-  const char* fields;  // what differs from ForwardSpec's defaults, as parse_spec takes it
-  const char* reason;  // what it beat, and by how much
+  int seqlen_below;    // serves problems whose shorter side has fewer tokens; 0: any number
+  int section_mb;      // K and V of heads that are worked on together, in MiB
+  const char* reason;  // what decides
+  ForwardSpec spec;    // dtype as it stands serves both
 };
 
-// In order: the first line that fits is taken.
+// In order of head dims, full before causal, short before long: the first line that fits is taken.
 inline constexpr TunedLine kTunedForward[] = {
-    {64, 64, false, 1025, "q_in_registers=true,output_stage=own", "two warpgroups start and end a short tile faster than three"},
-    {64, 64, false, 0, "consumer_warpgroups=3,output_stage=own", "three warpgroups keep the exp unit fed"},
-    {64, 64, true, 4097, "consumer_warpgroups=1,block_n=96,ctas_per_sm=3,turns=none,output_stage=registers",
-     "three small blocks cover each other's prologue and epilogue"},
-    {64, 64, true, 0, "consumer_warpgroups=3,output_stage=own", "three warpgroups keep the exp unit fed"},
-    {128, 128, false, 0, "q_in_registers=true,output_stage=own", "Q in registers saves a fifth of the shared-memory reads"},
-    {128, 128, true, 0, "q_in_registers=true,output_stage=own", "Q in registers saves a fifth of the shared-memory reads"},
-    {256, 256, false, 0, "block_n=80", "the widest block that two stages leave room for"},
-    {256, 256, true, 0, "block_n=80", "the widest block that two stages leave room for"},
+    // clang-format off
+    // <lines>
+    {1536, 16, "two warpgroups begin and end a short tile faster than three",
+     {.head_dim = 64, .head_dim_v = 64, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
+    {0, 16, "three warpgroups keep the exp unit fed",
+     {.head_dim = 64, .head_dim_v = 64, .consumer_warpgroups = 3, .block_n = 128, .output_stage = OutputStage::own}},
+    {768, 32, "four small blocks cover each other's prologue and epilogue",
+     {.head_dim = 64, .head_dim_v = 64, .causal = true, .consumer_warpgroups = 1, .block_n = 48, .ctas_per_sm = 4, .turns = Turns::none}},
+    {3072, 32, "three small blocks cover each other's prologue and epilogue",
+     {.head_dim = 64, .head_dim_v = 64, .causal = true, .consumer_warpgroups = 1, .block_n = 96, .ctas_per_sm = 3, .turns = Turns::none}},
+    {0, 32, "three warpgroups keep the exp unit fed",
+     {.head_dim = 64, .head_dim_v = 64, .causal = true, .consumer_warpgroups = 3, .block_n = 128, .output_stage = OutputStage::own}},
+    {0, 16, "192 rows a tile: a third fewer K and V reads, and the exp unit fed",
+     {.head_dim = 80, .head_dim_v = 80, .consumer_warpgroups = 3, .block_n = 112, .output_stage = OutputStage::own}},
+    {0, 32, "192 rows a tile: a third fewer K and V reads, and the exp unit fed",
+     {.head_dim = 80, .head_dim_v = 80, .causal = true, .consumer_warpgroups = 3, .block_n = 112, .output_stage = OutputStage::own}},
+    {0, 16, "192 rows a tile: a third fewer K and V reads, and the exp unit fed",
+     {.head_dim = 96, .head_dim_v = 96, .consumer_warpgroups = 3, .block_n = 112, .turns = Turns::none}},
+    {6144, 32, "128 rows a tile waste less on the diagonal than 192",
+     {.head_dim = 96, .head_dim_v = 96, .causal = true, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
+    {0, 32, "192 rows a tile: a third fewer K and V reads, and the exp unit fed",
+     {.head_dim = 96, .head_dim_v = 96, .causal = true, .consumer_warpgroups = 3, .block_n = 112, .turns = Turns::none}},
+    {0, 16, "Q in registers saves a fifth of the shared-memory reads",
+     {.head_dim = 112, .head_dim_v = 112, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
+    {0, 32, "Q in registers saves a fifth of the shared-memory reads",
+     {.head_dim = 112, .head_dim_v = 112, .causal = true, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
+    {0, 16, "Q in registers saves a fifth of the shared-memory reads",
+     {.head_dim = 128, .head_dim_v = 128, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
+    {0, 32, "Q in registers saves a fifth of the shared-memory reads",
+     {.head_dim = 128, .head_dim_v = 128, .causal = true, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
+    {0, 16, "the widest block that registers and two stages leave room for",
+     {.head_dim = 160, .head_dim_v = 160, .block_n = 96}},
+    {0, 32, "the widest block that registers and two stages leave room for",
+     {.head_dim = 160, .head_dim_v = 160, .causal = true, .block_n = 96}},
+    {0, 16, "O staged beside two stages of 112 keys",
+     {.head_dim = 192, .head_dim_v = 128, .block_n = 112, .output_stage = OutputStage::own}},
+    {0, 32, "O staged beside two stages of 112 keys",
+     {.head_dim = 192, .head_dim_v = 128, .causal = true, .block_n = 112, .output_stage = OutputStage::own}},
+    {0, 16, "96 keys divide the usual lengths; 112 are no faster",
+     {.head_dim = 192, .head_dim_v = 192, .block_n = 96}},
+    {0, 32, "96 keys divide the usual lengths; 112 are no faster",
+     {.head_dim = 192, .head_dim_v = 192, .causal = true, .block_n = 96}},
+    {0, 32, "64 keys divide the usual lengths; without turns the two warpgroups find their own rhythm",
+     {.head_dim = 256, .head_dim_v = 256, .block_n = 64, .turns = Turns::none}},
+    {0, 32, "64 keys divide the usual lengths; without turns the two warpgroups find their own rhythm",
+     {.head_dim = 256, .head_dim_v = 256, .causal = true, .block_n = 64, .turns = Turns::none}},
+    // </lines>
+    // clang-format on
 };
 
 }  // namespace tandem

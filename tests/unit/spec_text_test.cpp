@@ -170,7 +170,7 @@ TEST(ShippedSpecs, HaveNamesOfTheirOwnAndCoverBothTypesAndMasks) {
     ++kinds[{spec.dtype, spec.causal}];
   }
   ASSERT_EQ(kinds.size(), 4u);
-  for (const auto& [kind, count] : kinds) EXPECT_EQ(count, static_cast<int>(kShippedCount) / 4);
+  for (const auto& [kind, count] : kinds) EXPECT_GT(count, 0);
 }
 
 }  // namespace
