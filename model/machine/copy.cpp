@@ -104,6 +104,17 @@ bool step_store(Machine& machine, Copy& copy) {
 
 }  // namespace
 
+void for_pieces_inside(const Copy& copy, const std::function<void(std::uint32_t, std::uint32_t)>& visit) {
+  for (std::uint32_t i = 0; i < copy.map.rows(); ++i) {
+    const GlobalRow row = locate(copy, i);
+    if (row.address == nullptr) continue;
+    for_pieces(copy, i, [&](std::uint32_t offset, std::uint32_t at) {
+      const std::int64_t begin = std::max<std::int64_t>(at, row.skip), end = std::min<std::int64_t>(at + kUnitBytes, row.skip + row.bytes);
+      if (begin < end) visit(offset + static_cast<std::uint32_t>(begin - at), static_cast<std::uint32_t>(end - begin));
+    });
+  }
+}
+
 bool step(Machine& machine, Copy& copy) { return copy.load ? step_load(machine, copy) : step_store(machine, copy); }
 
 }  // namespace tandem::model

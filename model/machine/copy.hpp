@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "machine/tensor_map.hpp"
@@ -29,6 +30,9 @@ struct Copy {
   std::size_t group = 0;               // stores: of the issuer
   std::vector<unsigned char> staged;   // stores: what was read, before it is written
 };
+
+// The pieces of the box that lie inside the tensor, as (offset in shared memory, bytes). The rest of a store is never read.
+void for_pieces_inside(const Copy& copy, const std::function<void(std::uint32_t, std::uint32_t)>& visit);
 
 // Takes one step, some rows of the box. True when the copy is done.
 bool step(Machine& machine, Copy& copy);

@@ -111,8 +111,9 @@ void tma_store(const TensorMap& map, const void* source, const int* coordinates,
   access.thread = thread.in_cluster;
   access.pc = thread.pc;
   const AccessId id = block.cluster->log.add(access);
-  if (const Conflict conflict = block.shared.shadow().read(copy.offset, copy.map.bytes(), id, thread.clock))
-    machine.fail(conflict, block, access, name_box(machine, copy));
+  for_pieces_inside(copy, [&](std::uint32_t offset, std::uint32_t bytes) {
+    if (const Conflict conflict = block.shared.shadow().read(offset, bytes, id, thread.clock)) machine.fail(conflict, block, access, name_box(machine, copy));
+  });
   machine.start(std::make_unique<Copy>(std::move(copy)));
 }
 

@@ -124,9 +124,9 @@ std::string name_of(const ForwardSpec& spec) {
   if (spec.q_buffers != 1) name += fmt::format("_q{}", spec.q_buffers);
   if (!spec.overlap) name += "_serial";
   if (!spec.lazy_rescale) name += "_eager";
-  if (spec.turns != Turns::gemm_issue) name += "_turns_" + value_text(spec.turns);
-  name += "_o_" + value_text(spec.output_stage);
-  if (spec.scheduler != Scheduler::dynamic_persistent) name += "_" + value_text(spec.scheduler);
+  if (spec.turns != Turns::gemm_issue) name += fmt::format("_turns_{}", value_text(spec.turns));
+  name += fmt::format("_o_{}", value_text(spec.output_stage));
+  if (spec.scheduler != Scheduler::dynamic_persistent) name += fmt::format("_{}", value_text(spec.scheduler));
   return name;
 }
 
