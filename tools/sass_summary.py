@@ -3,6 +3,7 @@
 
     tools/sass_summary.py KERNEL.cubin ...                 these files
     tools/sass_summary.py --shipped [--only TEXT]          the kernels that ship, made by build/bin/tandem
+    tools/sass_summary.py --shipped --table                a line for each of their loops
     tools/sass_summary.py --spec head_dim=64,causal=true   one kernel, as tandem compile --spec takes it
     tools/sass_summary.py --check-golden                   compares the kernels that ship with tests/golden/sass/
     tools/sass_summary.py --update-golden                  writes those files anew
@@ -432,6 +433,20 @@ def summary_text(summary: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def table_text(kernels: list["Kernel"]) -> str:
+    """A line for each step: the numbers that a change of the loop is judged by."""
+    rows = [("kernel", "step", "instr", "fp32", "R2UR", "exps", "before QK's wait", "before K's return", "before PV's wait", "before V's return")]
+    for kernel in kernels:
+        for step in (step for summary in kernel.summaries for step in steps_of(summary)):
+            waits = [event["exps"] for event in step["events"] if event["event"].startswith("wgmma wait")]
+            returns = [event["exps"] for event in step["events"] if event["event"] == "mbarrier arrive"]
+            places = [str(list_[i]) if i < len(list_) else "-" for i in (0, 1) for list_ in (waits, returns)]
+            role = "masked" if step["role"].startswith("masked") else "plain"
+            rows.append((kernel.name, role, *(str(step[key]) for key in ("instructions", "fp32", "r2ur", "exps")), *places))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(f"{cell:{width}}" if i < 2 else f"{cell:>{width}}" for i, (cell, width) in enumerate(zip(row, widths))) for row in rows)
+
+
 # ------------------------------------------------------------------------------------------------------------------------------- tools
 
 
@@ -560,6 +575,7 @@ def main() -> int:
     what.add_argument("--check-golden", action="store_true", help="compare the kernels that ship with their golden texts")
     what.add_argument("--update-golden", action="store_true", help="write the golden texts")
     parser.add_argument("--only", default="", help="of the kernels that ship, those whose name holds this text")
+    parser.add_argument("--table", action="store_true", help="of kernels made by tandem: a line for each step")
     parser.add_argument("--json", action="store_true", help="output for machines")
     parser.add_argument("--tandem", type=pathlib.Path, default=ROOT / "build/bin/tandem", help="default: build/bin/tandem")
     parser.add_argument("--cache-dir", help="kernel cache of tandem")
@@ -592,7 +608,12 @@ def main() -> int:
         if complaints:
             print("if that is meant: tools/sass_summary.py --update-golden, and say in the commit what moved and why")
         return 1 if complaints else 0
-    print(json.dumps([kernel.json() for kernel in kernels], indent=1) if arguments.json else "\n\n".join(kernel.text() for kernel in kernels).rstrip())
+    if arguments.json:
+        print(json.dumps([kernel.json() for kernel in kernels], indent=1))
+    elif arguments.table:
+        print(table_text(kernels))
+    else:
+        print("\n\n".join(kernel.text() for kernel in kernels).rstrip())
     return 0
 
 
