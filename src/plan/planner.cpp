@@ -22,9 +22,7 @@ ForwardSpec base_spec(const ForwardProblem& problem) {
   return spec;
 }
 
-bool same_tile(const ForwardSpec& a, const ForwardSpec& b) {
-  return a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v && a.causal == b.causal;
-}
+bool same_tile(const ForwardSpec& a, const ForwardSpec& b) { return a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v && a.causal == b.causal; }
 
 std::int64_t tiles_of(const ForwardSpec& spec, const ForwardProblem& problem) {
   return (problem.seqlen_q + spec.block_m() - 1) / spec.block_m() * problem.batch * problem.num_heads;
@@ -82,7 +80,13 @@ std::string unsupported_reason(const ForwardProblem& problem) {
   return {};
 }
 
-ForwardSpec model_spec(const ForwardProblem& problem, const DeviceShape& device) {
+ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
+  // Of two kinds of problems, short and long, and not of each length and batch: every other spec is a compilation.
+  ForwardProblem problem = asked;
+  problem.seqlen_q = problem.seqlen_k = std::min(asked.seqlen_q, asked.seqlen_k) < 1024 ? 512 : 4096;
+  problem.batch = 16384 / problem.seqlen_q;
+  problem.num_heads = problem.num_heads_kv = 16;
+
   ForwardSpec best;
   double best_cycles = std::numeric_limits<double>::infinity();
   for (const int warpgroups : {1, 2, 3})

@@ -34,7 +34,7 @@ std::string unsupported_reason(const ForwardProblem& problem);
 // The tile width that serves a head dim: the next multiple of 16.
 constexpr int tile_width(std::int64_t head_dim) { return static_cast<int>((head_dim + 15) / 16 * 16); }
 
-// Chosen by the roofline among all specs that the budget allows.
+// Chosen by the roofline among all specs that the budget allows; depends on lengths only by whether they are short.
 ForwardSpec model_spec(const ForwardProblem& problem, const DeviceShape& device);
 
 }  // namespace tandem

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""The GPU suite: everything that needs an H100 or H200, in one command, with a record for tests/records/.
+
+    python3 tools/gpu_suite.py [--build build] [--quick] [--no-sanitizers]
+
+Builds the GPU tests unless they are there (cmake, a C++ compiler and the packages of tools/setup.sh), runs each test under a time limit of
+its own, then compute-sanitizer's four tools on a small set. Prints a short table last; exit code 1 if anything failed.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+from sources_digest import ROOT, sources_digest
+
+TESTS = {"operator_hopper": 420, "hopper_schedules": 240, "hopper_launch": 300}  # seconds
+# Small, and through every part of the kernel: tails, causal diagonal, several tiles a block, grouped heads.
+SANITIZED = "*GoldenValues*:*BC101*:*BC11_*:*BC51*:*BC07*:*LseIsOptional*"
+SANITIZERS = ("memcheck", "synccheck", "initcheck", "racecheck")
+
+
+def build(folder: pathlib.Path) -> None:
+    if all((folder / "bin" / test).exists() for test in TESTS):
+        return
+    print("building the GPU tests", flush=True)
+    subprocess.run(["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "-DTANDEM_BUILD_MODEL=OFF"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", str(folder), "--target", *TESTS, "tandem", "tandem_cli"], check=True, stdout=subprocess.DEVNULL)
+
+
+def run(command, seconds, environment=None):
+    """(state, seconds taken, output)."""
+    begin = time.time()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds, env={**os.environ, **(environment or {})})
+        state = "passed" if done.returncode == 0 else f"failed ({done.returncode})"
+        output = done.stdout + done.stderr
+    except subprocess.TimeoutExpired as expired:
+        state = f"no end within {seconds} s"
+        output = (expired.stdout or b"").decode(errors="replace") if isinstance(expired.stdout, bytes) else expired.stdout or ""
+    return state, round(time.time() - begin, 1), output
+
+
+def counts(report: pathlib.Path) -> dict:
+    """Tests and cases of a gtest JSON report."""
+    if not report.exists():
+        return {}
+    data = json.loads(report.read_text())
+    tests = [test for suite in data["testsuites"] for test in suite["testsuite"]]
+    return {"tests": data["tests"], "failures": data["failures"], "skipped": sum(test.get("result") == "SKIPPED" for test in tests),
+            "cases": sum(int(test.get("cases", 0)) for test in tests), "refused": sum(int(test.get("refused", 0)) for test in tests),
+            "slowest": sorted(({"name": test["name"], "seconds": float(test["time"].rstrip("s"))} for test in tests), key=lambda t: -t["seconds"])[:5]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--output", type=pathlib.Path, help="record file; default: tests/records/DATE.json")
+    parser.add_argument("--filter", help="gtest filter for the tests")
+    parser.add_argument("--no-sanitizers", action="store_true")
+    arguments = parser.parse_args()
+    build(arguments.build)
+
+    query = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,power.draw", "--format=csv,noheader"], capture_output=True, text=True)
+    device = [cell.strip() for cell in query.stdout.splitlines()[0].split(",")] if query.returncode == 0 else ["unknown"] * 4
+    record = {"device": device[0], "driver": device[1], "clocks": device[2:], "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "sources_digest": sources_digest(), "tests": {}, "sanitizers": {}}
+    failed = False
+    for test, seconds in TESTS.items():
+        report = arguments.build / f"{test}.report.json"
+        report.unlink(missing_ok=True)
+        command = [str(arguments.build / "bin" / test), f"--gtest_output=json:{report}"] + ([f"--gtest_filter={arguments.filter}"] if arguments.filter else [])
+        state, taken, output = run(command, seconds)
+        record["tests"][test] = {"state": state, "seconds": taken, **counts(report)}
+        print(f"{test}: {state} in {taken} s", flush=True)
+        if state != "passed":
+            failed = True
+            print("\n".join(re.findall(r".*(?:Failure|FAILED|error|rror:).*(?:\n.*){0,6}", output)[:20])[-4000:] or output[-2000:], flush=True)
+    if not arguments.no_sanitizers:
+        for tool in SANITIZERS:
+            command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", "--print-limit", "5", str(arguments.build / "bin" / "operator_hopper"),
+                       f"--gtest_filter={SANITIZED}"]
+            state, taken, output = run(command, 150)
+            summary = re.findall(r"ERROR SUMMARY.*|RACECHECK SUMMARY.*", output)
+            ran = re.findall(r"\[  PASSED  \] (\d+) test", output)
+            record["sanitizers"][tool] = {"state": state, "seconds": taken, "summary": summary[-1] if summary else "", "tests": int(ran[-1]) if ran else 0}
+            print(f"{tool}: {state} in {taken} s; {record['sanitizers'][tool]['summary']}", flush=True)
+            if state != "passed":
+                failed = True
+                print(output[-1500:], flush=True)
+
+    print("\ntest               state       tests  failed  skipped   cases  refused  seconds")
+    for test, row in record["tests"].items():
+        print(f"{test:18s} {row['state']:10s} {row.get('tests', 0):6d} {row.get('failures', 0):7d} {row.get('skipped', 0):8d} {row.get('cases', 0):7d} "
+              f"{row.get('refused', 0):8d} {row['seconds']:8.1f}")
+    for tool, row in record["sanitizers"].items():
+        print(f"{tool:18s} {row['state']:10s} {row['tests']:6d}  {row['summary']}  {row['seconds']:.1f} s")
+    target = arguments.output or ROOT / "tests/records" / f"{record['date'][:19].replace(':', '')}-{device[0].split()[-1].lower()}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(record, indent=1) + "\n")
+    print("record:", target.name)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
