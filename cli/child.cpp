@@ -86,6 +86,8 @@ ChildResult finish(Child& child) {
   while (::wait4(child.process, &status, 0, &usage) < 0 && errno == EINTR) {
   }
   ChildResult result{.output = std::move(child.text), .peak_mb = static_cast<double>(usage.ru_maxrss) * 1024 / 1e6};
+  for (const timeval& time : {usage.ru_utime, usage.ru_stime})
+    result.cpu_seconds += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   result.finished = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (!result.finished && result.output.empty())
     result.output = WIFSIGNALED(status) ? fmt::format("the child process was ended by signal {}", WTERMSIG(status)) : "the child process failed";

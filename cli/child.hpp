@@ -10,7 +10,8 @@ namespace tandem::cli {
 struct ChildResult {
   bool finished = false;  // it returned; else `output` says how it ended
   std::string output;
-  double peak_mb = 0;  // most memory that it held at a time
+  double peak_mb = 0;      // most memory that it held at a time
+  double cpu_seconds = 0;  // of all its threads: what it would take on an idle machine
 };
 
 // Runs the works, at most `jobs` at a time, each in a process of its own; `report` gets each result as it comes. Works run before any thread

@@ -40,7 +40,7 @@ struct CompileOptions {
 struct Outcome {
   ForwardSpec spec;
   std::string error;  // a sentence; empty: compiled
-  double seconds = 0, peak_mb = 0;
+  double seconds = 0, cpu_seconds = 0, peak_mb = 0;
   int registers = 0, spill_bytes = 0;
   std::vector<std::string> advisories;
   bool cached = false;
@@ -111,6 +111,7 @@ Outcome read_outcome(const ForwardSpec& spec, const ChildResult& result) {
     return outcome;
   }
   outcome.seconds = json["seconds"].get<double>();
+  outcome.cpu_seconds = result.cpu_seconds;
   outcome.peak_mb = result.peak_mb;
   outcome.registers = json["registers"].get<int>();
   outcome.spill_bytes = json["spill_bytes"].get<int>();
@@ -144,20 +145,21 @@ Json outcome_json(const Outcome& outcome) {
   json["spill_bytes"] = outcome.spill_bytes;
   json["advisories"] = outcome.advisories;
   json["cached"] = outcome.cached;
+  json["cpu_seconds"] = outcome.cpu_seconds;
   json["spec"] = to_text(outcome.spec);
   return json;
 }
 
 void print_outcomes(const std::vector<Outcome>& outcomes) {
-  Table table({"<kernel", "seconds", "peak MB", "registers", "spill bytes", "<advisories"});
+  Table table({"<kernel", "seconds", "CPU seconds", "peak MB", "registers", "spill bytes", "<advisories"});
   for (const Outcome& outcome : outcomes) {
     if (!outcome.error.empty()) {
-      table.add({name_of(outcome.spec), "", "", "", "", paint(Ink::bad, "failed")});
+      table.add({name_of(outcome.spec), "", "", "", "", "", paint(Ink::bad, "failed")});
       continue;
     }
     table.add({name_of(outcome.spec), outcome.cached ? "cached" : fmt::format("{:.2f}", outcome.seconds),
-               outcome.cached ? "" : fmt::format("{:.0f}", outcome.peak_mb), std::to_string(outcome.registers),
-               outcome.spill_bytes == 0 ? "0" : paint(Ink::bad, std::to_string(outcome.spill_bytes)),
+               outcome.cached ? "" : fmt::format("{:.2f}", outcome.cpu_seconds), outcome.cached ? "" : fmt::format("{:.0f}", outcome.peak_mb),
+               std::to_string(outcome.registers), outcome.spill_bytes == 0 ? "0" : paint(Ink::bad, std::to_string(outcome.spill_bytes)),
                outcome.advisories.empty() ? "none" : paint(Ink::bad, std::to_string(outcome.advisories.size()))});
   }
   table.print();

@@ -16,8 +16,6 @@ constexpr int kRegistersPerSm = 65'536;
 constexpr int kRegisterGranule = 8;
 constexpr int kMostRegisters = 255;  // that a compiler gives a thread
 constexpr int kMbarriersPerBlock = 64;
-// A fair launch of the largest test takes a tenth of this; a kernel that spins takes all of it.
-constexpr std::uint64_t kMostSteps = 1ull << 30;
 
 // What the launch bounds leave a thread.
 int registers_at_launch(const KernelImage& kernel) {
@@ -66,7 +64,7 @@ LaunchReport Machine::run() {
     while (!failure_) {
       if (cluster_finished_) reap_clusters();
       const bool threads_can_run = !runnable_.empty();
-      if (++steps_ > kMostSteps) fail(Fault::livelock, kernel.name, "the launch does not come to an end", nullptr);
+      if (++steps_ > config.most_steps) fail(Fault::livelock, kernel.name, "the launch does not come to an end", nullptr);
       if (step_engines(threads_can_run)) continue;
       if (threads_can_run) {
         resume(draw_thread());

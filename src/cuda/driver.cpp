@@ -38,6 +38,7 @@ Result<Driver> open_driver() {
   load(driver.func_get_attribute, "cuFuncGetAttribute");
   load(driver.launch_kernel_ex, "cuLaunchKernelEx");
   load(driver.tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
+  load(driver.tensor_map_replace_address, "cuTensorMapReplaceAddress");
   load(driver.mem_alloc, "cuMemAlloc_v2");
   load(driver.mem_free, "cuMemFree_v2");
   load(driver.memcpy_htod_async, "cuMemcpyHtoDAsync_v2");
@@ -51,8 +52,7 @@ Result<Driver> open_driver() {
   load(driver.event_record, "cuEventRecord");
   load(driver.event_synchronize, "cuEventSynchronize");
   load(driver.event_elapsed_time, "cuEventElapsedTime");
-  if (!missing.empty())
-    return Status(StatusCode::unavailable, fmt::format("the CUDA driver lacks {}; a driver for CUDA 12.3 or later is needed", missing));
+  if (!missing.empty()) return Status(StatusCode::unavailable, fmt::format("the CUDA driver lacks {}; a driver for CUDA 12.3 or later is needed", missing));
 
   if (const CUresult result = driver.init(0); result != CUDA_SUCCESS) {
     const char* text = nullptr;

@@ -33,6 +33,7 @@ struct Driver {
   decltype(&::cuFuncGetAttribute) func_get_attribute;
   decltype(&::cuLaunchKernelEx) launch_kernel_ex;
   decltype(&::cuTensorMapEncodeTiled) tensor_map_encode_tiled;
+  decltype(&::cuTensorMapReplaceAddress) tensor_map_replace_address;
   decltype(&::cuMemAlloc) mem_alloc;
   decltype(&::cuMemFree) mem_free;
   decltype(&::cuMemcpyHtoDAsync) memcpy_htod_async;

@@ -4,13 +4,24 @@ namespace tandem::cuda {
 
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 
-Status encode(const Driver& driver, const TensorMapRequest& request, TensorMap& map) {
-  constexpr cuuint32_t kUnitStride[4] = {1, 1, 1, 1};
-  const CUresult result = driver.tensor_map_encode_tiled(
-      reinterpret_cast<CUtensorMap*>(&map), request.type == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-      const_cast<void*>(request.base), request.extent.data(), request.stride_bytes.data(), request.box.data(), kUnitStride, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) return failure(driver, result, "cuTensorMapEncodeTiled");
+Status encode(const Driver& driver, const TensorMapRequest& request, EncodedMap& encoded) {
+  if (request == encoded.request) return {};
+  auto* const map = reinterpret_cast<CUtensorMap*>(&encoded.map);
+  const char* call = nullptr;
+  CUresult result = CUDA_SUCCESS;
+  if (encoded.request.base != nullptr && request.same_layout(encoded.request)) {
+    call = "cuTensorMapReplaceAddress";
+    result = driver.tensor_map_replace_address(map, const_cast<void*>(request.base));
+  } else {
+    constexpr cuuint32_t kUnitStride[4] = {1, 1, 1, 1};
+    call = "cuTensorMapEncodeTiled";
+    result = driver.tensor_map_encode_tiled(map, request.type == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+                                            const_cast<void*>(request.base), request.extent.data(), request.stride_bytes.data(), request.box.data(),
+                                            kUnitStride, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  }
+  encoded.request = result == CUDA_SUCCESS ? request : TensorMapRequest{};
+  if (result != CUDA_SUCCESS) return failure(driver, result, call);
   return {};
 }
 

@@ -17,6 +17,12 @@ struct TensorMapRequest {
   std::array<std::uint64_t, 4> extent{};        // elements
   std::array<std::uint64_t, 3> stride_bytes{};  // of row, head and batch; multiples of 16
   std::array<std::uint32_t, 4> box{};           // elements
+
+  bool operator==(const TensorMapRequest&) const = default;
+  // Whether the two differ at most in their address.
+  bool same_layout(const TensorMapRequest& other) const {
+    return type == other.type && extent == other.extent && stride_bytes == other.stride_bytes && box == other.box;
+  }
 };
 
 // The part of a launch that depends on the problem alone.

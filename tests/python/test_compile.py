@@ -9,9 +9,10 @@ SMALL = "dtype=bf16,head_dim=16,head_dim_v=16,consumer_warpgroups=1,block_n=16,t
 def test_a_kernel(tandem, tmp_path):
     cubin = tmp_path / "kernel.cubin"
     (kernel,) = tandem.ok("compile", "--spec", SMALL, "--cubin", cubin, "--json").json
-    assert list(kernel) == ["name", "seconds", "peak_mb", "registers", "spill_bytes", "advisories", "cached", "spec"]
+    assert list(kernel) == ["name", "seconds", "peak_mb", "registers", "spill_bytes", "advisories", "cached", "cpu_seconds", "spec"]
     assert kernel["name"].startswith("forward_bf16_d16") and not kernel["cached"]
     assert 0 < kernel["seconds"] < 60 and 20 < kernel["peak_mb"] < 1000
+    assert 0 < kernel["cpu_seconds"] < 60
     assert kernel["registers"] > 0 and kernel["spill_bytes"] == 0 and kernel["advisories"] == []
     assert cubin.read_bytes()[:4] == b"\x7fELF"
     # The second time it comes from the cache; with --force it is compiled and measured again.

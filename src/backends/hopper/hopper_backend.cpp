@@ -36,14 +36,24 @@ class HopperForward final : public ForwardExecutable {
   Status run(const ForwardCall& call, Workspace workspace, void* stream) const override {
     if (std::string refusal = layout_refusal(call); !refusal.empty()) return {StatusCode::unsupported, std::move(refusal)};
 
-    ForwardParams params = make_params(plan_.geometry, problem_, call, workspace.data);
-    const TensorMapRequests maps = make_tensor_maps(plan_.spec, problem_, call);
+    const cuda::ContextScope scope(driver_, context_);
+    if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
+
+    // Each thread keeps the maps of its last run: the next one mostly moves the same layouts to other addresses.
+    thread_local struct { cuda::EncodedMap q, k, v, out; } maps;
+    const TensorMapRequests wanted = make_tensor_maps(plan_.spec, problem_, call);
     const struct {
       const TensorMapRequest& request;
-      TensorMap& map;
-    } encodings[] = {{maps.q, params.q_map}, {maps.k, params.k_map}, {maps.v, params.v_map}, {maps.out, params.out_map}};
-    for (const auto& [request, map] : encodings)
-      if (Status status = cuda::encode(driver_, request, map); !status.ok()) return status;
+      cuda::EncodedMap& encoded;
+    } encodings[] = {{wanted.q, maps.q}, {wanted.k, maps.k}, {wanted.v, maps.v}, {wanted.out, maps.out}};
+    for (const auto& [request, encoded] : encodings)
+      if (Status status = cuda::encode(driver_, request, encoded); !status.ok()) return status;
+
+    ForwardParams params = make_params(plan_.geometry, problem_, call, workspace.data);
+    params.q_map = maps.q.map;
+    params.k_map = maps.k.map;
+    params.v_map = maps.v.map;
+    params.out_map = maps.out.map;
 
     CUlaunchAttribute cluster{};
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -58,8 +68,6 @@ class HopperForward final : public ForwardExecutable {
     config.attrs = &cluster;
     config.numAttrs = plan_.geometry.cluster > 1 ? 1 : 0;
 
-    const cuda::ContextScope scope(driver_, context_);
-    if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
     void* arguments[] = {&params};
     if (const CUresult result = driver_.launch_kernel_ex(&config, function_, arguments, nullptr); result != CUDA_SUCCESS)
       return cuda::failure(driver_, result, "cuLaunchKernelEx");
