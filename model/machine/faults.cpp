@@ -159,6 +159,8 @@ std::string Machine::describe_waiting() const {
   return out.empty() ? out : "  who waits\n" + out;
 }
 
+void Machine::fail_livelock(const Thread* actor) { fail(Fault::livelock, kernel.name, "the launch does not come to an end", actor); }
+
 void Machine::fail_exited_lanes(Thread& thread) {
   fail(Fault::diverged_warp, thread.warp->collective.arrived != 0 ? thread.warp->collective.operation : thread.operation,
        fmt::format("lanes {:#010x} of the warp have left the kernel, and others execute it", ~thread.warp->live), &thread);

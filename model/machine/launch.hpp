@@ -45,7 +45,7 @@ struct LaunchConfig {
   std::size_t params_bytes = 0;
   GlobalMemory* memory = nullptr;
   std::uint64_t seed = 0;
-  std::uint64_t most_steps = 1ull << 30;  // of the scheduler: a kernel that spins takes all of them, an honest one a fraction
+  std::uint64_t most_steps = 1ull << 32;  // of the scheduler and of threads: a kernel that spins takes all of them, an honest one a fraction
 };
 
 struct LaunchReport {

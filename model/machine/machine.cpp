@@ -64,7 +64,7 @@ LaunchReport Machine::run() {
     while (!failure_) {
       if (cluster_finished_) reap_clusters();
       const bool threads_can_run = !runnable_.empty();
-      if (++steps_ > config.most_steps) fail(Fault::livelock, kernel.name, "the launch does not come to an end", nullptr);
+      if (++steps_ > config.most_steps) fail_livelock(nullptr);
       if (step_engines(threads_can_run)) continue;
       if (threads_can_run) {
         resume(draw_thread());
@@ -254,6 +254,7 @@ void Machine::enter(Thread& thread, const char* operation, const void* pc) {
   }
   thread.operation = operation;
   thread.pc = pc;
+  if (++steps_ > config.most_steps) fail_livelock(&thread);
   if (policy.preempt != 0 && random.chance(policy.preempt)) {
     set_runnable(thread);
     last_ = nullptr;

@@ -118,6 +118,7 @@ class Machine {
   [[noreturn]] void fail_exited_lanes(Thread& thread);
   [[noreturn]] void fail_diverged(Thread& thread);
   [[noreturn]] void fail_deadlock();
+  [[noreturn]] void fail_livelock(const Thread* actor);
   std::string describe_barriers(const Cluster* only) const;
   std::string describe_waiting() const;
   std::string describe_warp(const Warp& warp) const;
@@ -131,7 +132,7 @@ class Machine {
   std::vector<std::unique_ptr<Copy>> stores_;
   std::vector<Warp*> multiplying_;
   std::optional<Diagnosis> failure_;
-  std::uint64_t steps_ = 0;
+  std::uint64_t steps_ = 0;  // of the scheduler, and operations
 };
 
 }  // namespace tandem::model
