@@ -145,10 +145,12 @@ void spins_for_ever(const void* params) {
 void registers_back_and_forth(const void* params) {
   if (ptx::thread_index() < 128) {
     ptx::setmaxnreg_dec<24>();
+    ptx::block_sync();  // else what was given up may be taken back before the others have it
     ptx::setmaxnreg_inc<40>();
   } else {
     ptx::setmaxnreg_inc<240>();
     ptx::setmaxnreg_dec<232>();
+    ptx::block_sync();
   }
   if (ptx::thread_index() < 64) ptx::store_global(of(params).out + ptx::thread_index(), 1.0f);
 }
