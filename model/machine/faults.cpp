@@ -55,25 +55,32 @@ void Machine::fail(Fault fault, std::string object, std::string message, const T
     if (fault == Fault::deadlock || fault == Fault::livelock || fault == Fault::register_pool) diagnosis.state += describe_waiting();
     failure_ = std::move(diagnosis);
   }
-  if (running == nullptr) throw Stopped();
-  // The scheduler sees the failure and never comes back here. No exception: the fault may have been found inside an instrumented access.
-  while (true) running->fiber.suspend();
+  current_thread = running;
+  throw Stopped();
 }
 
 void Machine::fail(const Conflict& conflict, Block& block, const Access& access, const std::string& action) {
-  const std::string object = kernel.shared.name(conflict.offset);
   const Cluster& cluster = *block.cluster;
   Thread& actor = *cluster.blocks[static_cast<std::size_t>(access.thread / kernel.threads)]->threads[static_cast<std::size_t>(access.thread % kernel.threads)];
   actor.pc = access.pc;
+  Fault fault = Fault::race;
+  std::string message = describe_conflict(conflict, cluster, action, fault);
+  fail(fault, kernel.shared.name(conflict.offset), std::move(message), &actor);
+}
+
+std::string Machine::describe_conflict(const Conflict& conflict, const Cluster& cluster, const std::string& action, Fault& fault) const {
   const std::string place = kernel.shared.describe(conflict.offset);
-  if (conflict.kind == Conflict::Kind::uninitialised)
-    fail(Fault::uninitialised_read, object, fmt::format("{} reads {}, which nobody has written", action, place), &actor);
-  const Access& other = cluster.log[conflict.other];
-  if (conflict.kind == Conflict::Kind::unfenced)
-    fail(Fault::missing_proxy_fence, object,
-         fmt::format("{} meets {} at {}, and its writer executed no fence.proxy.async that is ordered between them", action, describe(other, cluster), place),
-         &actor);
-  fail(Fault::race, object, fmt::format("{} at {} is not ordered after {}", action, place, describe(other, cluster)), &actor);
+  if (conflict.kind == Conflict::Kind::uninitialised) {
+    fault = Fault::uninitialised_read;
+    return fmt::format("{} reads {}, which nobody has written", action, place);
+  }
+  const std::string other = describe(cluster.log[conflict.other], cluster);
+  if (conflict.kind == Conflict::Kind::unfenced) {
+    fault = Fault::missing_proxy_fence;
+    return fmt::format("{} meets {} at {}, and its writer executed no fence.proxy.async that is ordered between them", action, other, place);
+  }
+  fault = Fault::race;
+  return fmt::format("{} at {} is not ordered after {}", action, place, other);
 }
 
 std::string Machine::describe(const Thread& thread) const {

@@ -49,9 +49,9 @@ std::unique_ptr<Stack> StackPool::take() {
   return stack;
 }
 
-// The stack of a thread that never finished holds marks of work in flight: it is not used again.
 Fiber::~Fiber() {
-  if (stack_ && !*inside_) StackPool::of_this_thread().give(std::move(stack_));
+  const bool finished = !*inside_;
+  if (stack_ && finished && keep_stack_) StackPool::of_this_thread().give(std::move(stack_));
 }
 
 void Fiber::start(Entry entry, void* argument) {

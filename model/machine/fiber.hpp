@@ -77,6 +77,8 @@ class Fiber {
   void suspend();  // called on the fiber
 
   Stack& stack() const { return *stack_; }
+  // The stack holds marks of work in flight: it is not to be used again.
+  void discard_stack() { keep_stack_ = false; }
 
  private:
   std::unique_ptr<Stack> stack_;
@@ -84,12 +86,12 @@ class Fiber {
   Undestroyed<boost::context::fiber> outside_;  // the scheduler, while the thread runs
   Entry entry_ = nullptr;
   void* argument_ = nullptr;
-#if defined(__SANITIZE_ADDRESS__)
+  bool keep_stack_ = true;
+  // What AddressSanitizer wants to know; there in every build, since not all files of a build are compiled with it.
   void* fake_stack_inside_ = nullptr;
   void* fake_stack_outside_ = nullptr;
   const void* outside_low_ = nullptr;
   std::size_t outside_size_ = 0;
-#endif
 };
 
 }  // namespace tandem::model

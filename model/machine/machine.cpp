@@ -140,9 +140,13 @@ std::unique_ptr<Cluster> Machine::make_cluster(int index) {
 void Machine::run_thread(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   Machine& machine = *thread.machine;
-  machine.kernel.entry(machine.config.params);
-  machine.enter(thread, "exit", thread.pc);
-  machine.finish(thread);
+  try {
+    machine.kernel.entry(machine.config.params);
+    machine.enter(thread, "exit", thread.pc);
+    machine.finish(thread);
+  } catch (const Stopped&) {
+    thread.fiber.discard_stack();
+  }
 }
 
 void Machine::finish(Thread& thread) {

@@ -15,7 +15,7 @@
 
 namespace tandem::model {
 
-// Thrown where the scheduler itself finds a fault; a thread that finds one is left where it stands.
+// Ends the launch from where a fault was found.
 struct Stopped : std::exception {};
 
 // The thread that runs now on this OS thread; nullptr while the scheduler runs.
@@ -119,6 +119,7 @@ class Machine {
   [[noreturn]] void fail_diverged(Thread& thread);
   [[noreturn]] void fail_deadlock();
   [[noreturn]] void fail_livelock(const Thread* actor);
+  std::string describe_conflict(const Conflict& conflict, const Cluster& cluster, const std::string& action, Fault& fault) const;
   std::string describe_barriers(const Cluster* only) const;
   std::string describe_waiting() const;
   std::string describe_warp(const Warp& warp) const;

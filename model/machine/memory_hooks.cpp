@@ -61,19 +61,41 @@ void access_shared(Machine& machine, Thread& thread, std::uint32_t offset, std::
 }
 
 // Outside the stack: shared memory, parameters, constants, global memory; or nothing that a kernel may touch.
-[[gnu::noinline]] void access_elsewhere(Thread& thread, void* p, std::uint32_t bytes, bool write, const void* pc) {
-  Machine& machine = *thread.machine;
-  machine.enter(thread, write ? "st" : "ld", pc);
+void check_elsewhere(Machine& machine, Thread& thread, void* p, std::uint32_t bytes, bool write) {
   const SharedMemory& shared = thread.block->shared;
-  if (shared.contains(p)) {
-    access_shared(machine, thread, shared_offset(machine, thread, p, bytes), bytes, write);
-    return;
-  }
+  if (shared.contains(p)) return access_shared(machine, thread, shared_offset(machine, thread, p, bytes), bytes, write);
   const auto params = reinterpret_cast<std::uintptr_t>(machine.config.params);
   if (!write && reinterpret_cast<std::uintptr_t>(p) - params < machine.config.params_bytes) return;
   if (!write && is_constant(p)) return;
-  const auto problem = write ? machine.memory.check_write(p, bytes, {thread.block->index, thread.index}) : machine.memory.check_read(p, bytes);
-  if (problem) machine.fail(problem->out_of_bounds ? Fault::global_out_of_bounds : Fault::global_overwrite, problem->object, problem->message, &thread);
+  auto problem = write ? machine.memory.check_write(p, bytes, {thread.block->index, thread.index}) : machine.memory.check_read(p, bytes);
+  if (problem)
+    machine.fail(problem->out_of_bounds ? Fault::global_out_of_bounds : Fault::global_overwrite, std::move(problem->object), std::move(problem->message), &thread);
+}
+
+// No exception may pass through an instrumented access. A thread that found a fault stays here: the launch ends without it.
+template <class Check>
+void park_on_fault(Thread& thread, Check&& check) {
+  bool stopped = false;
+  try {
+    check();
+  } catch (const Stopped&) {
+    stopped = true;
+  }
+  while (stopped) thread.fiber.suspend();
+}
+
+[[gnu::noinline]] void access_elsewhere(Thread& thread, void* p, std::uint32_t bytes, bool write, const void* pc) {
+  park_on_fault(thread, [&] {
+    thread.machine->enter(thread, write ? "st" : "ld", pc);
+    check_elsewhere(*thread.machine, thread, p, bytes, write);
+  });
+}
+
+[[gnu::noinline]] void access_registers(Thread& thread, std::uintptr_t offset, std::uint32_t bytes, bool write, const void* pc) {
+  park_on_fault(thread, [&] {
+    thread.pc = pc;
+    touch_registers(*thread.machine, thread, offset, bytes, write);
+  });
 }
 
 inline void access(void* p, std::uint32_t bytes, bool write, const void* pc) {
@@ -87,8 +109,7 @@ inline void access(void* p, std::uint32_t bytes, bool write, const void* pc) {
     *word = thread->epoch;
     return;
   }
-  thread->pc = pc;
-  touch_registers(*thread->machine, *thread, offset, bytes, write);
+  access_registers(*thread, offset, bytes, write, pc);
 }
 
 }  // namespace
