@@ -89,12 +89,14 @@ Json judgement_json(const Judgement& judgement) {
           {"lse_allowed", judgement.lse_allowed}};
 }
 
-std::string time_text(const std::vector<double>& seconds, double flops) {
+// The speed of the model says nothing about a GPU.
+std::string time_text(const std::vector<double>& seconds, double flops, bool model) {
   const double median = seconds[seconds.size() / 2];
   std::string text = median < 1e-3 ? fmt::format("{:.1f} us", median * 1e6)
                      : median < 1  ? fmt::format("{:.3f} ms", median * 1e3)
                                    : fmt::format("{:.2f} s", median);
   if (seconds.size() > 1) text += fmt::format(" (median of {})", seconds.size());
+  if (model) return text + " of the model on this CPU";
   if (median > 0) text += fmt::format(", {:.3g} TFLOP/s", flops / median * 1e-12);
   return text;
 }
@@ -146,7 +148,7 @@ void run(const RunOptions& options, int& exit_code) {
               {"runs", seconds.size()},
               {"seconds", {{"median", seconds[seconds.size() / 2]}, {"min", seconds.front()}, {"max", seconds.back()}}},
               {"flops", flops},
-              {"tflops", seconds[seconds.size() / 2] > 0 ? flops / seconds[seconds.size() / 2] * 1e-12 : 0.0}};
+              {"tflops", backend == "model" ? Json() : Json(flops / std::max(seconds[seconds.size() / 2], 1e-12) * 1e-12)}};
     if (judgement) json["check"] = judgement_json(*judgement);
     json["written"] = Json::array();
     for (const WrittenFile& file : written) json["written"].push_back({{"file", file.path}, {"what", file.what}});
@@ -161,7 +163,7 @@ void run(const RunOptions& options, int& exit_code) {
   facts.add("mask", fmt::format("{}, scale {:.6g}", inputs.causal ? "causal, aligned at the bottom right" : "none", inputs.scale));
   facts.add("backend", opened.note.empty() ? backend : fmt::format("{} ({})", backend, opened.note));
   facts.add("schedule", schedule_text(attention.plan().json()));
-  facts.add("time", time_text(seconds, flops) + (backend == "model" ? ", of the model, not of a GPU" : ""));
+  facts.add("time", time_text(seconds, flops, backend == "model"));
   if (judgement) facts.add("check", check_text(*judgement));
   for (const WrittenFile& file : written) facts.add("wrote", fmt::format("{} ({})", file.path, file.what));
   facts.print();

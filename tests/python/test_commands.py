@@ -1,5 +1,6 @@
 """The other commands: what they print for machines, what they refuse, and that people get a table."""
 import json
+import pathlib
 
 import pytest
 
@@ -125,6 +126,16 @@ def test_missing_backends_say_so(tandem, sample):
     for backend in json.loads(tandem.ok("doctor", "--json").out)["backends"]:
         if not backend["available"]:
             assert backend["text"] in tandem("run", sample, "--backend", backend["name"]).refused()
+
+
+def test_the_model_runs_the_kernels(tandem, sample):
+    """Where its library was built, the command line has to be able to open it."""
+    if not (pathlib.Path(tandem.program).parents[1] / "lib" / "libtandem_model.so").exists():
+        pytest.skip("libtandem_model was not built")
+    found = tandem.ok("run", sample, "--causal", "--check", "--backend", "model", "--json").json
+    assert found["backend"] == "model" and found["check"]["ok"] and found["tflops"] is None
+    assert found["plan"]["kernel"].startswith("forward_bf16_d64_causal")
+    tandem.ok("check", "--backend", "model", "--case", "seqlen_q=129,seqlen_k=200,heads=4,heads_kv=2,head_dim=128,causal=1,layout=padded")
 
 
 def test_nothing_on_stderr_when_quick(tandem):
