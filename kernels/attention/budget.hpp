@@ -19,6 +19,9 @@ constexpr int kProducerRegistersCpAsync = 40;
 // More than this a producer has no use for.
 constexpr int kProducerRegistersUseful = 56;
 
+// What an instruction needs beside its accumulators: operands, descriptors, addresses.
+constexpr int kRegistersBesideAccumulators = 24;
+
 struct RegisterSplit {
   int launch = 0;    // registers a thread at launch: the cap that setmaxnreg redistributes
   int producer = 0;  // after setmaxnreg.dec
@@ -94,6 +97,9 @@ constexpr const char* broken_rule(const ForwardSpec& spec) {
   if (spec.turns != Turns::none && spec.consumer_warpgroups < 2) return "turns need at least two consumer warpgroups";
   if (spec.output_stage == OutputStage::q_buffer && padded_columns(spec.head_dim_v) > padded_columns(spec.head_dim))
     return "output_stage q_buffer needs a head_dim_v no wider than head_dim";
+  // ptxas compiles for the registers at launch, and an instruction that writes N / 2 accumulators has to fit them.
+  if ((spec.head_dim_v > spec.block_n ? spec.head_dim_v : spec.block_n) / 2 + kRegistersBesideAccumulators > register_split(spec).launch)
+    return "the accumulators of one WGMMA do not fit the registers at launch";
   if (register_ledger(spec).total() > register_split(spec).consumer) return "the fragments do not fit the registers of a consumer";
   if (shared_ledger(spec).total() > shared_bytes_allowed(spec)) return "the tiles do not fit shared memory";
   return nullptr;

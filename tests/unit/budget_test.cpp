@@ -137,6 +137,13 @@ const std::map<std::string, Change>& rule_breakers() {
          s.head_dim = 64;
          s.output_stage = OutputStage::q_buffer;
        }},
+      {"the accumulators of one WGMMA",
+       [](ForwardSpec& s) {
+         s.head_dim_v = 256;
+         s.consumer_warpgroups = 1;
+         s.ctas_per_sm = 2;
+         s.turns = Turns::none;
+       }},
       {"the fragments do not fit", [](ForwardSpec& s) { s.consumer_warpgroups = 3; }},
       {"the tiles do not fit", [](ForwardSpec& s) { s.stages = 4; }},
   };
