@@ -176,7 +176,10 @@ void print_rows(const std::vector<Row>& rows, const BenchOptions& options, const
   }
   table.print();
   if (contenders > 1) print_line();
-  for (std::size_t i = 0; contenders > 1 && i < contenders; ++i) print_line(fmt::format("[{}] {}", i + 1, rows.front().contenders[i].spec));
+  for (std::size_t i = 0; contenders > 1 && i < contenders; ++i) {
+    const std::string& spec = rows.front().contenders[i].spec;
+    print_line(fmt::format("[{}] {}", i + 1, spec.empty() ? "as planned" : spec));
+  }
   for (const Row& row : rows)
     for (const Contender& contender : row.contenders)
       if (!contender.error.empty())
@@ -252,7 +255,9 @@ void add_bench(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--heads-kv", options->heads_kv, "heads of K and V [as the query heads]")->check(CLI::PositiveNumber);
   command->add_option("--causal", options->causal, "yes, no or both")->check(CLI::IsMember({"yes", "no", "both"}))->capture_default_str();
   command->add_option("--dtype", options->dtype, "fp16, bf16, or on the CPU fp32")->check(CLI::IsMember({"fp16", "bf16", "fp32"}))->capture_default_str();
-  command->add_option("--spec", options->specs, "change fields of the chosen spec: \"block_n=96,turns=none\"; repeated: contenders side by side")
+  command
+      ->add_option("--spec", options->specs,
+                   "change fields of the chosen spec: \"block_n=96,turns=none\"; repeated: contenders side by side, \"\" for the plan's own")
       ->allow_extra_args(false);
   command->add_option("--rounds", options->rounds, "rounds to take the median of")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--min-ms", options->min_ms, "time that a contender runs in a round")->check(CLI::NonNegativeNumber)->capture_default_str();

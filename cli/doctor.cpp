@@ -148,7 +148,7 @@ std::string conclusion(const Findings& found) {
     return "the GPU is usable, but there is no compiler and no pack for its kernels: install the pip package nvidia-cuda-nvrtc, or set TANDEM_AOT_DIR to a "
            "folder that `tandem compile --shipped --output` has written.";
   const std::string cpu = fmt::format("tandem will run on the CPU with {} threads", found.threads);
-  if (!found.driver.there) return cpu + "; for the Hopper kernels use a machine with an H100, H200, H800 or H20 and the NVIDIA driver.";
+  if (!found.driver.there) return fmt::format("{}; the Hopper kernels need an H100, H200, H800 or H20 and its driver ({}).", cpu, found.driver.text);
   return cpu + "; the driver works, but device 0 is no Hopper GPU that can be used (see the backend's line above).";
 }
 

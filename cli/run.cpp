@@ -49,7 +49,10 @@ Opened open_for(const BackendChoice& choice, const ForwardArgs& args) {
     }
     return {std::move(context), std::move(note)};
   }
-  if (choice.backend != "auto" || context.backend() == "cpu" || status.code() != StatusCode::unsupported) require(status);
+  if (choice.backend != "auto" || context.backend() == "cpu" || status.code() != StatusCode::unsupported) {
+    const bool convertible = status.code() == StatusCode::unsupported && args.q.type() == DataType::fp32;
+    throw Failure(status.message() + (convertible ? "; --dtype bf16 converts the tensors" : ""));
+  }
   BackendChoice cpu = choice;
   cpu.backend = "cpu";
   Context fallback = cpu.open();
