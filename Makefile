@@ -3,6 +3,9 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := all
+# The Python of the benchmark holds torch, which the build folder's own does not.
+PYTHON ?= python3
+
 .PHONY: help setup configure all lib demo test format lint gpu bench clean
 
 help: ## this list
@@ -37,6 +40,14 @@ format: ## format every C++ and kernel file
 lint: configure ## formatting, and clang-tidy over the library and the CLI (minutes)
 	tools/lint.sh format
 	BUILD=$(BUILD) JOBS=$(JOBS) tools/lint.sh tidy
+
+gpu: configure ## the GPU suite, on a machine with an H100 or H200: tests, sanitizers, a record in tests/records
+	$(PYTHON) tools/gpu_suite.py --build $(BUILD)
+
+bench: lib ## the benchmark, on such a machine, beside cuDNN, FlashAttention-2 and -3: a record in bench/records
+	cmake --build $(BUILD) -j $(JOBS) --target tandem_cli
+	$(PYTHON) bench/bench.py
+	$(PYTHON) bench/readme_table.py
 
 clean: ## forget the build, keep the installed packages
 	cmake --build $(BUILD) --target clean
