@@ -13,6 +13,7 @@
 #include "attention/softmax.cuh"
 #include "attention/spec.hpp"
 #include "attention/storage.cuh"
+#include "attention/timeline.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/fence.cuh"
 #include "ptx/ldst.cuh"
@@ -32,11 +33,12 @@ class Producer {
  public:
   using Storage = ForwardStorage<kSpec>;
 
-  TANDEM_DEVICE Producer(Storage& shared, const ForwardParams& params) : s_(shared), params_(params), scheduler_(params) {}
+  TANDEM_DEVICE Producer(Storage& shared, const ForwardParams& params) : s_(shared), params_(params), scheduler_(params), timeline_(params, 0) {}
 
   TANDEM_DEVICE void run() {
     while (!scheduler_.done()) {
       const TileInfo tile = scheduler_.current();
+      timeline_.mark(TimelineEvent::tile_begin);
       announce(tile);
       const int kv_head = divide(tile.head, params_.kv_group);
       load_k(tile.n_blocks - 1, kv_head, tile.batch);
@@ -90,6 +92,7 @@ class Producer {
                                 int n_block, int kv_head, int batch) {
     constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_n);
     ring.acquire(at);
+    timeline_.mark(TimelineEvent::load_acquired);
     if (ptx::elect_one()) {
       ring.expect(at, kBytes);
       const int row = n_block * kSpec.block_n;
@@ -103,12 +106,14 @@ class Producer {
                                      ptx::CacheHint::evict_last, (1 << kSpec.cluster) - 1);
       }
     }
+    timeline_.mark(TimelineEvent::load_issued);
     at.advance();
   }
 
   Storage& s_;
   const ForwardParams& params_;
   TileScheduler<kSpec> scheduler_;
+  Timeline<kSpec.timeline> timeline_;
   tile::RingPosition<kSpec.q_buffers> q_at_;
   tile::RingPosition<kSpec.stages> k_at_, v_at_;
   tile::RingPosition<kTileSlots> tile_at_;
@@ -131,6 +136,7 @@ class Consumer {
         warpgroup_(warpgroup),
         softmax_(params.scale_log2),
         epilogue_(params),
+        timeline_(params, warpgroup + 1),
         k_descriptor_(tile::descriptor_k_major(shared.k[0])),
         v_descriptor_(tile::descriptor_n_major<kBlockN>(shared.v[0])) {}
 
@@ -139,6 +145,7 @@ class Consumer {
     while (true) {
       const TileInfo tile = next_tile();
       if (tile.n_blocks == kNoTile) break;
+      timeline_.mark(TimelineEvent::tile_begin);
       const QPosition q = begin_tile();
       take_turn<Turns::gemm_issue>();
       issue_qk();  // in flight: QK of the last block
@@ -264,6 +271,7 @@ class Consumer {
       ExactRows<kSpec>(params_, tile).compute(tile.m_block * kSpec.block_m() + row_in_tile());
     else
       epilogue_.store(tile, row_in_tile(), r_o_, softmax_, buffer);
+    timeline_.mark(TimelineEvent::store_issued);
   }
 
   // ---- softmax
@@ -272,6 +280,7 @@ class Consumer {
   TANDEM_DEVICE void softmax(Drain&& drain) {
     take_turn<Turns::exp_section>();
     softmax_.by_row(r_s_, r_p_, drain);
+    timeline_.mark(TimelineEvent::softmax_done);
     pass_turn<Turns::exp_section>();
   }
 
@@ -297,6 +306,7 @@ class Consumer {
         ptx::wgmma_ss<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, q_descriptor_.advanced(tile::k_step_bytes<kSpec.block_m()>(k)), k_operand, k > 0);
     }
     ptx::wgmma_commit_group();
+    timeline_.mark(TimelineEvent::qk_issued);
   }
 
   TANDEM_DEVICE void issue_pv() {
@@ -308,17 +318,22 @@ class Consumer {
       ptx::wgmma_rs<kSpec.dtype, kSpec.head_dim_v, ptx::Major::mn>(r_o_, r_p_[k], v_stage.advanced(tile::n_major_k_step_bytes(k)), accumulate_ || k > 0);
     ptx::wgmma_commit_group();
     accumulate_ = true;
+    timeline_.mark(TimelineEvent::pv_issued);
   }
 
   // The same in all lanes, and the compiler told so: without it each descriptor passes through R2UR on its way to the tensor core.
   TANDEM_DEVICE static ptx::SmemDescriptor uniform(ptx::SmemDescriptor descriptor) { return {ptx::warp_uniform(descriptor.low), descriptor.high}; }
 
+  // S has landed: this warp no longer reads K.
   TANDEM_DEVICE void release_k() {
+    timeline_.mark(TimelineEvent::qk_done);
     s_.k_ring.template release<kSpec.cluster>(k_at_);
     k_at_.advance();
   }
 
+  // O has landed: this warp no longer reads V.
   TANDEM_DEVICE void release_v() {
+    timeline_.mark(TimelineEvent::pv_done);
     s_.v_ring.template release<kSpec.cluster>(v_at_);
     v_at_.advance();
   }
@@ -345,13 +360,14 @@ class Consumer {
   int warpgroup_;
   Softmax<kSpec> softmax_;
   Epilogue<kSpec> epilogue_;
+  Timeline<kSpec.timeline> timeline_;
   ptx::SmemDescriptor k_descriptor_, v_descriptor_;  // of stage 0
   tile::RingPosition<kSpec.q_buffers> q_at_;
   tile::RingPosition<kSpec.stages> k_at_, v_at_;
   tile::RingPosition<kTileSlots> tile_at_;
-  int q_stage_ = 0;          // where the Q of the current tile lies
+  int q_stage_ = 0;                   // where the Q of the current tile lies
   ptx::SmemDescriptor q_descriptor_;  // of it
-  bool accumulate_ = false;  // false until the first PV of a tile, which starts O at zero
+  bool accumulate_ = false;           // false until the first PV of a tile, which starts O at zero
 
   float r_s_[kBlockN / 2];                           // S, then exps
   float r_o_[kSpec.head_dim_v / 2];                  // O

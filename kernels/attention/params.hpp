@@ -46,6 +46,7 @@ struct ForwardParams {
   float* lse;                                   // null: not wanted
   long long lse_stride_batch, lse_stride_head;  // elements
   unsigned long long* counter;                  // of the dynamic scheduler
+  unsigned long long* timeline;                 // of a spec that notes it: timeline_bytes(grid), zeroed
   int seqlen_q, seqlen_k;
   int head_dim, head_dim_v;  // columns that exist; the tiles may be 8 wider
   float scale_log2;          // softmax_scale * log2(e), positive

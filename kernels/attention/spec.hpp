@@ -43,6 +43,7 @@ struct ForwardSpec {
   Turns turns = Turns::gemm_issue;
   OutputStage output_stage = OutputStage::registers;
   Scheduler scheduler = Scheduler::dynamic_persistent;
+  bool timeline = false;  // note when things happen: for `tandem timeline`, never in what ships
 
   constexpr bool operator==(const ForwardSpec&) const = default;
 

@@ -52,6 +52,7 @@ struct ForwardCall {
   std::int64_t lse_stride_batch = 0;
   std::int64_t lse_stride_head = 0;
   float softmax_scale = 1.0f;
+  void* timeline = nullptr;  // where a kernel whose spec notes a timeline writes it (attention/timeline_event.hpp)
 };
 
 struct Workspace {

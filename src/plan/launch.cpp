@@ -89,6 +89,7 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.out = strided(call.out);
   params.lse = call.lse;
   params.counter = static_cast<unsigned long long*>(counter);
+  params.timeline = static_cast<unsigned long long*>(call.timeline);
   params.lse_stride_batch = call.lse_stride_batch;
   params.lse_stride_head = call.lse_stride_head;
   params.seqlen_q = smaller_than_int(problem.seqlen_q);

@@ -55,10 +55,11 @@ void for_each_field(Spec& spec, Visit&& visit) {
   visit("turns", spec.turns);
   visit("output_stage", spec.output_stage);
   visit("scheduler", spec.scheduler);
+  visit("timeline", spec.timeline);
 }
 
 // A field that is missing in the list above would change the size and go unnoticed otherwise.
-static_assert(sizeof(ForwardSpec) == 56, "a field was added to ForwardSpec: add it to for_each_field, then update this size");
+static_assert(sizeof(ForwardSpec) == 60, "a field was added to ForwardSpec: add it to for_each_field, then update this size");
 
 std::string value_text(bool value) { return value ? "true" : "false"; }
 std::string value_text(int value) { return std::to_string(value); }
@@ -127,6 +128,7 @@ std::string name_of(const ForwardSpec& spec) {
   if (spec.turns != Turns::gemm_issue) name += fmt::format("_turns_{}", value_text(spec.turns));
   name += fmt::format("_o_{}", value_text(spec.output_stage));
   if (spec.scheduler != Scheduler::dynamic_persistent) name += fmt::format("_{}", value_text(spec.scheduler));
+  if (spec.timeline) name += "_timeline";
   return name;
 }
 

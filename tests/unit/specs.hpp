@@ -38,6 +38,7 @@ class RandomSpecs {
     spec.turns = pick({Turns::none, Turns::gemm_issue, Turns::exp_section});
     spec.output_stage = pick({OutputStage::registers, OutputStage::q_buffer, OutputStage::own});
     spec.scheduler = pick({Scheduler::single_tile, Scheduler::static_persistent, Scheduler::dynamic_persistent});
+    spec.timeline = flag();
     return spec;
   }
 

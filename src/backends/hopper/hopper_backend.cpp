@@ -36,6 +36,9 @@ class HopperForward final : public ForwardExecutable {
   Status run(const ForwardCall& call, Workspace workspace, void* stream) const override {
     if (std::string refusal = layout_refusal(call); !refusal.empty()) return {StatusCode::unsupported, std::move(refusal)};
 
+    if (plan_.spec.timeline && call.timeline == nullptr)
+      return {StatusCode::invalid_argument, "the spec notes a timeline and the call has no buffer for it; `tandem timeline` gives one"};
+
     const cuda::ContextScope scope(driver_, context_);
     if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
 
