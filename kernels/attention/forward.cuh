@@ -176,8 +176,7 @@ class Consumer {
     TileInfo tile = s_.tiles[tile_at_.stage];
     tile.m_block = ptx::warp_uniform(tile.m_block);
     tile.n_blocks = ptx::warp_uniform(tile.n_blocks);
-    ptx::warp_sync();  // all lanes have read
-    s_.tile_ring.template release<1>(tile_at_);
+    ptx::mbarrier_arrive(s_.tile_ring.empty[tile_at_.stage]);  // every thread for itself: each has read
     tile_at_.advance();
     return tile;
   }
@@ -194,6 +193,7 @@ class Consumer {
       for (int k = 0; k < kQkSteps; ++k)
         ptx::ldmatrix_x4(r_q_[k],
                          ptx::shared_address(s_.q[q.stage]) + (k / 4) * tile::chunk_bytes(kSpec.block_m()) + tile::swizzled_offset(row, k % 4 * 2 + lane / 16));
+      ptx::warp_sync();  // all lanes have read
       if constexpr (!kOutputInQ) s_.q_ring.template release<1>(q);
     }
     q_at_.advance();

@@ -33,14 +33,14 @@ struct alignas(1024) ForwardStorage {
   tile::Ring<kSpec.q_buffers> q_ring;  // empty: every consumer warp
   tile::Ring<kSpec.stages> k_ring;     // empty: every consumer warp of every CTA of the cluster
   tile::Ring<kSpec.stages> v_ring;     // the same
-  tile::Ring<kTileSlots> tile_ring;    // full: the producer's one thread; empty: every consumer warp
+  tile::Ring<kTileSlots> tile_ring;    // full: the producer's one thread; empty: every consumer thread
   TileInfo tiles[kTileSlots];
 
   TANDEM_DEVICE void init_barriers() {
     q_ring.init(kSpec.consumer_warps());
     k_ring.init(kSpec.consumer_warps() * kSpec.cluster);
     v_ring.init(kSpec.consumer_warps() * kSpec.cluster);
-    tile_ring.init(kSpec.consumer_warps());
+    tile_ring.init(32 * kSpec.consumer_warps());
   }
 };
 
