@@ -117,8 +117,12 @@ class HopperBackend final : public Backend {
   }
 
   Result<std::unique_ptr<ForwardExecutable>> prepare_forward(const ForwardProblem& problem) override {
-    const char* override_text = std::getenv("TANDEM_FORWARD_SPEC");  // for measurements: fields of the spec to change
-    auto plan = plan_forward(problem, shape_, override_text == nullptr ? "" : override_text);
+    // For measurements: fields of the spec to change, and the megabytes of K and V to work on together.
+    const char* const fields = std::getenv("TANDEM_FORWARD_SPEC");
+    const char* const section = std::getenv("TANDEM_SECTION_MB");
+    auto plan = plan_forward(problem, shape_, fields == nullptr ? "" : fields);
+    if (plan.ok() && section != nullptr && std::atoll(section) > 0)
+      plan.value().geometry = make_geometry(plan.value().spec, problem, shape_.multiprocessors, std::atoll(section) << 20);
     if (!plan.ok()) return plan.status();
     auto function = kernels_.get(plan.value().spec);
     if (!function.ok()) return function.status();

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Measures schedules on the GPU at hand and writes the tuned table from what won.
+
+    python3 tools/sweep.py                          all head dims of the table, full and causal; a record in bench/records/
+    python3 tools/sweep.py --head-dims 128 --seqlens 2048,16384
+    python3 tools/sweep.py --from RECORD [...]      no GPU: the table from records alone, of several runs or cards
+    python3 tools/sweep.py --write ...              also rewrites src/plan/tuned.hpp
+
+Candidates of a head dim come from the lists below: each a change of ForwardSpec's fields (and of section_mb, how much of K and V is worked on
+together) with the reason why it might win. A problem's candidates are timed in one process, in random order, each at its own clocks. Lengths
+next to each other whose winners are within a percent of a common candidate share a line.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
+
+TABLE = ROOT / "src/plan/tuned.hpp"
+SEQLENS = (512, 1024, 2048, 4096, 8192, 16384)
+CLOSE_ENOUGH = 0.01
+
+OWN = "q_in_registers=true,output_stage=own"
+SMALL = "consumer_warpgroups=1,turns=none,q_in_registers=false,output_stage=registers"
+THREE = "consumer_warpgroups=3,q_in_registers=false"
+ROWS_192 = "192 rows a tile: a third fewer reads of K and V, and the exp unit fed"
+Q_REGISTERS = "Q in registers saves a fifth of the shared-memory reads"
+WIDEST = "the widest block that shared memory leaves room for"
+# Fields not named are ForwardSpec's defaults: the candidates do not depend on the table that they replace.
+DEFAULTS = ("consumer_warpgroups=2,stages=2,q_buffers=1,ctas_per_sm=1,cluster=1,overlap=true,q_in_registers=false,lazy_rescale=true,turns=gemm_issue,"
+            "output_stage=registers,scheduler=dynamic_persistent")
+CANDIDATES = {
+    (64, 64): [(f"block_n=128,{OWN}", "two warpgroups begin and end a short tile faster than three"),
+               (f"block_n=128,{THREE},output_stage=own", "three warpgroups keep the exp unit fed"),
+               (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
+               (f"block_n=48,ctas_per_sm=4,{SMALL}", "four small blocks cover each other's prologue and epilogue")],
+    (80, 80): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=112,{THREE},output_stage=own", ROWS_192)],
+    (96, 96): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE},turns=none", ROWS_192),
+               (f"block_n=112,{THREE}", ROWS_192)],
+    (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=144,{OWN}", "wider blocks, fewer rounds")],
+    (128, 128): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=exp_section,{OWN}", "the exp unit is never shared"),
+                 ("block_n=176", "wider blocks, fewer rounds")],
+    (160, 160): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=80,output_stage=own", "O staged in a buffer of its own")],
+    (192, 128): [("block_n=128", "128 keys divide the usual lengths; O leaves from registers to make room for them"),
+                 ("block_n=112,output_stage=own", "O staged beside two stages of 112 keys")],
+    (192, 192): [("block_n=96", "96 keys divide the usual lengths; 112 are no faster"), ("block_n=112", WIDEST), ("block_n=96,turns=none", "the warpgroups find their own rhythm")],
+    (256, 256): [("block_n=64,turns=none", "64 keys divide the usual lengths; without turns the two warpgroups find their own rhythm"),
+                 ("block_n=64", "64 keys divide the usual lengths"), ("block_n=80", WIDEST)],
+}
+SECTIONS_MB = (16, 32)
+FIELDS = ("head_dim", "head_dim_v", "causal", "consumer_warpgroups", "block_n", "stages", "q_buffers", "ctas_per_sm", "cluster", "overlap", "q_in_registers",
+          "lazy_rescale", "turns", "output_stage", "scheduler")
+ENUMS = {"turns": "Turns", "output_stage": "OutputStage", "scheduler": "Scheduler"}
+FIELD_DEFAULTS = {"causal": False, "consumer_warpgroups": 2, "stages": 2, "q_buffers": 1, "ctas_per_sm": 1, "cluster": 1, "overlap": True,
+                  "q_in_registers": False, "lazy_rescale": True, "turns": "gemm_issue", "output_stage": "registers", "scheduler": "dynamic_persistent"}
+
+
+def last_wins(text):
+    """'a=1,b=2,a=3' -> 'a=3,b=2': the candidate's fields over the defaults."""
+    return ",".join(f"{key}={value}" for key, value in dict(item.split("=") for item in text.split(",")).items())
+
+
+def measure(head_dims, seqlens, rounds):
+    import torch
+
+    import contenders
+    import tandem_c
+    from sources_digest import sources_digest
+
+    tandem = tandem_c.Tandem()
+    record = {"device": torch.cuda.get_device_name(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "sources_digest": sources_digest(), "sweep": []}
+    for (head_dim, head_dim_v), candidates in CANDIDATES.items():
+        if head_dims and head_dim not in head_dims:
+            continue
+        for causal in (False, True):
+            for seqlen in seqlens:
+                batch, heads = max(1, 16384 // seqlen), 2048 // head_dim
+                q, k = (torch.randn(batch, seqlen, heads, head_dim, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+                v = torch.randn(batch, seqlen, heads, head_dim_v, device="cuda", dtype=torch.bfloat16)
+                functions, specs = {}, {}
+                for fields, why in candidates:
+                    for section in SECTIONS_MB:
+                        name = f"{fields} section_mb={section}"
+                        os.environ["TANDEM_SECTION_MB"] = str(section)
+                        run, _, _, plan = tandem.forward(q, k, v, causal, spec=last_wins(f"{DEFAULTS},{fields}"))
+                        functions[name], specs[name] = run, {"spec": json.loads(plan)["spec"], "section_mb": section, "why": why}
+                os.environ.pop("TANDEM_SECTION_MB")
+                functions.update(contenders.peers(q, k, v, causal, ("cudnn", "fa3")))
+                flops = 2 * batch * heads * seqlen * seqlen * (head_dim + head_dim_v) * (0.5 if causal else 1.0)
+                tflops, _ = contenders.time_all(functions, flops, rounds)
+                record["sweep"].append({"head_dim": head_dim, "head_dim_v": head_dim_v, "causal": causal, "seqlen": seqlen, "tflops": tflops, "specs": specs})
+                ours = sorted(((value, name) for name, value in tflops.items() if name in specs), reverse=True)
+                peer = max((tflops.get(name, 0.0) for name in ("cudnn", "fa3")), default=0.0)
+                print(f"d {head_dim}/{head_dim_v} {'causal' if causal else 'full'} n {seqlen}: {ours[0][0]:.0f} {ours[0][1]}, peer {peer:.0f}; "
+                      + ", ".join(f"{value / ours[0][0] - 1:+.1%} {name}" for value, name in ours[1:4]), flush=True)
+    return record
+
+
+def scores(records, key):
+    """{seqlen: {candidate: mean of its rate over the best of its run}} and the candidates' descriptions."""
+    collected, specs = {}, {}
+    for record in records:
+        for point in record["sweep"]:
+            if (point["head_dim"], point["head_dim_v"], point["causal"]) != key:
+                continue
+            best = max(point["tflops"][name] for name in point["specs"])
+            specs.update(point["specs"])
+            for name in point["specs"]:
+                collected.setdefault(point["seqlen"], {}).setdefault(name, []).append(point["tflops"][name] / best)
+    return {n: {name: sum(v) / len(v) for name, v in found.items()} for n, found in sorted(collected.items())}, specs
+
+
+def lines_of(records, key):
+    """The table's lines of one head dim and mask: the fewest ranges of lengths in which one candidate is close to the best everywhere."""
+    by_seqlen, specs = scores(records, key)
+    seqlens, lines, start = list(by_seqlen), [], 0
+    while start < len(seqlens):
+        end, chosen = start, None
+        while end < len(seqlens):
+            worst = {name: min(by_seqlen[n].get(name, 0.0) / max(by_seqlen[n].values()) for n in seqlens[start:end + 1]) for name in specs}
+            name = max(worst, key=lambda candidate: worst[candidate])
+            if worst[name] < 1 - CLOSE_ENOUGH and end > start:
+                break
+            chosen, end = name, end + 1
+        below = 0 if end == len(seqlens) else (seqlens[end - 1] + seqlens[end]) // 2
+        losers = sorted(((min(by_seqlen[n].get(name, 0.0) for n in seqlens[start:end]), name) for name in specs if specs[name]["spec"] != specs[chosen]["spec"]), reverse=True)
+        distance = f"; the next is {1 - losers[0][0]:.0%} behind" if losers else ""
+        lines.append((below, specs[chosen]["section_mb"], specs[chosen]["why"] + distance, specs[chosen]["spec"]))
+        start = end
+    merged = []
+    for line in lines:  # neighbours that chose the same
+        if merged and merged[-1][1] == line[1] and merged[-1][3] == line[3]:
+            merged[-1] = (line[0], line[1], line[2], line[3])
+        else:
+            merged.append(line)
+    return merged
+
+
+def code(line):
+    below, section, reason, spec = line
+
+    def value(field):
+        return f"{ENUMS[field]}::{spec[field]}" if field in ENUMS else str(spec[field]).lower()
+
+    fields = ", ".join(f".{field} = {value(field)}" for field in FIELDS if field in ("head_dim", "head_dim_v", "block_n") or spec[field] != FIELD_DEFAULTS.get(field))
+    return f'    {{{below}, {section}, "{reason}",\n     {{{fields}}}}},\n'
+
+
+def table(records):
+    keys = sorted({(p["head_dim"], p["head_dim_v"], p["causal"]) for record in records for p in record["sweep"]})
+    return "".join(code(line) for key in keys for line in lines_of(records, key))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--head-dims", type=lambda text: [int(x) for x in text.split(",")])
+    parser.add_argument("--seqlens", type=lambda text: [int(x) for x in text.split(",")], default=SEQLENS)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--from", dest="records", nargs="+", type=pathlib.Path, help="records to read instead of measuring")
+    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--write", action="store_true", help="rewrite the table; head dims that the records lack keep their lines")
+    arguments = parser.parse_args()
+    if arguments.records:
+        records = [json.loads(path.read_text()) for path in arguments.records]
+    else:
+        records = [measure(arguments.head_dims, arguments.seqlens, arguments.rounds)]
+        target = arguments.output or ROOT / "bench/records" / f"{records[0]['date'][:19].replace(':', '')}-sweep.json"
+        target.write_text(json.dumps(records[0], indent=1) + "\n")
+        print("record:", target.name)
+    text = table(records)
+    print(text)
+    if arguments.write:
+        source = TABLE.read_text()
+        begin, end = source.index("    // <lines>\n") + len("    // <lines>\n"), source.index("    // </lines>")
+        measured = {(p["head_dim"], p["head_dim_v"]) for record in records for p in record["sweep"]}
+        kept = "".join(old for old in re.findall(r'    \{\d+, \d+, ".*?",\n     \{.*?\}\},\n', source[begin:end])
+                       if tuple(int(re.search(rf"\.{field} = (\d+)", old)[1]) for field in ("head_dim", "head_dim_v")) not in measured)
+        lines = re.findall(r'    \{\d+, \d+, ".*?",\n     \{.*?\}\},\n', kept + text)
+
+        def order(line):
+            found = [int(re.search(rf"\.{field} = (\d+)", line)[1]) for field in ("head_dim", "head_dim_v")]
+            below = int(re.search(r"\{(\d+)", line)[1])
+            return (*found, ".causal = true" in line, below or math.inf)
+
+        TABLE.write_text(source[:begin] + "".join(sorted(lines, key=order)) + source[end:])
+
+
+if __name__ == "__main__":
+    main()
