@@ -121,27 +121,34 @@ def scores(records, key):
 def lines_of(records, key):
     """The table's lines of one head dim and mask: the fewest ranges of lengths in which one candidate is close to the best everywhere."""
     by_seqlen, specs = scores(records, key)
+    schedules = {}  # candidates of one schedule: they differ in section_mb
+    for name, candidate in specs.items():
+        schedules.setdefault(json.dumps(candidate["spec"], sort_keys=True), []).append(name)
+
+    def closeness(names, lengths):
+        """How close the best of `names` comes to the best of all, at the length where it is farthest."""
+        return min(max(by_seqlen[n].get(name, 0.0) for name in names) / max(by_seqlen[n].values()) for n in lengths)
+
     seqlens, lines, start = list(by_seqlen), [], 0
     while start < len(seqlens):
         end, chosen = start, None
         while end < len(seqlens):
-            worst = {name: min(by_seqlen[n].get(name, 0.0) / max(by_seqlen[n].values()) for n in seqlens[start:end + 1]) for name in specs}
-            name = max(worst, key=lambda candidate: worst[candidate])
-            if worst[name] < 1 - CLOSE_ENOUGH and end > start:
+            best = max(schedules, key=lambda schedule: closeness(schedules[schedule], seqlens[start:end + 1]))
+            if end > start and closeness(schedules[best], seqlens[start:end + 1]) < 1 - CLOSE_ENOUGH:
                 break
-            chosen, end = name, end + 1
+            chosen, end = best, end + 1
+        lengths = seqlens[start:end]
         below = 0 if end == len(seqlens) else (seqlens[end - 1] + seqlens[end]) // 2
-        losers = sorted(((min(by_seqlen[n].get(name, 0.0) for n in seqlens[start:end]), name) for name in specs if specs[name]["spec"] != specs[chosen]["spec"]), reverse=True)
-        distance = f"; the next is {1 - losers[0][0]:.0%} behind" if losers else ""
-        lines.append((below, specs[chosen]["section_mb"], specs[chosen]["why"] + distance, specs[chosen]["spec"]))
-        start = end
-    merged = []
-    for line in lines:  # neighbours that chose the same
-        if merged and merged[-1][1] == line[1] and merged[-1][3] == line[3]:
-            merged[-1] = (line[0], line[1], line[2], line[3])
+        winner = specs[max(schedules[chosen], key=lambda name: closeness([name], lengths))]
+        others = [closeness(schedules[schedule], lengths) for schedule in schedules if schedule != chosen]
+        distance = f"; the next is {1 - max(others):.0%} behind" if others else ""
+        line = (below, winner["section_mb"], winner["why"] + distance, winner["spec"])
+        if lines and lines[-1][3] == line[3]:  # neighbours that chose the same schedule
+            lines[-1] = (below, *lines[-1][1:])
         else:
-            merged.append(line)
-    return merged
+            lines.append(line)
+        start = end
+    return lines
 
 
 def code(line):
