@@ -22,15 +22,21 @@ namespace {
 // A small device: every block gets several tiles even of a small problem, and so works through its hand-overs.
 constexpr DeviceShape kModelDevice{.multiprocessors = 4, .section_bytes = 1 << 20};
 
+// A kernel that notes a timeline has a multiprocessor to itself: its one block shows all that there is to see.
+int multiprocessors_for(const ForwardSpec& spec) { return spec.timeline ? 1 : kModelDevice.multiprocessors; }
+
 struct Choice {
-  std::size_t index = 0;  // of the shipped kernel
+  const KernelImage* kernel = nullptr;
+  ForwardSpec spec;
   std::string reason;
 };
 
-std::optional<std::size_t> shipped_index(const ForwardSpec& spec) {
+const KernelImage* find_image(const ForwardSpec& spec) {
   for (std::size_t i = 0; i < kShippedCount; ++i)
-    if (shipped_forward(i) == spec) return i;
-  return std::nullopt;
+    if (shipped_forward(i) == spec) return &shipped_image(i);
+  for (std::size_t i = 0; i < kScheduleCount; ++i)
+    if (kSchedules[i].spec == spec) return &schedule_image(i);
+  return nullptr;
 }
 
 // What the planner takes, if that ships; else the shipped kernel with the narrowest tiles that the head dims fit into: what a tile is wider
@@ -40,7 +46,7 @@ Result<Choice> choose_kernel(const ForwardProblem& problem) {
   const bool overridden = override_text != nullptr && *override_text != '\0';
   const auto plan = plan_forward(problem, kModelDevice, overridden ? override_text : "");
   if (plan.ok())
-    if (const auto index = shipped_index(plan.value().spec)) return Choice{*index, plan.value().reason};
+    if (const KernelImage* kernel = find_image(plan.value().spec)) return Choice{kernel, plan.value().spec, plan.value().reason};
   if (overridden) {
     if (!plan.ok()) return plan.status();
     return Status(StatusCode::unsupported,
@@ -58,7 +64,7 @@ Result<Choice> choose_kernel(const ForwardProblem& problem) {
   if (!best)
     return Status(StatusCode::unsupported,
                   fmt::format("no shipped kernel has tiles for head_dim {} and head_dim_v {}", problem.head_dim, problem.head_dim_v));
-  return Choice{*best, "the narrowest shipped tiles that hold the head dims"};
+  return Choice{&shipped_image(*best), shipped_forward(*best), "the narrowest shipped tiles that hold the head dims"};
 }
 
 class ModelForward final : public ForwardExecutable {
@@ -66,8 +72,8 @@ class ModelForward final : public ForwardExecutable {
   ModelForward(const ForwardProblem& problem, Choice choice)
       : problem_(problem),
         choice_(std::move(choice)),
-        spec_(shipped_forward(choice_.index)),
-        geometry_(make_geometry(spec_, problem, kModelDevice.multiprocessors, kModelDevice.section_bytes)) {}
+        spec_(choice_.spec),
+        geometry_(make_geometry(spec_, problem, multiprocessors_for(spec_), kModelDevice.section_bytes)) {}
 
   std::size_t workspace_size() const override { return geometry_.workspace_bytes; }
 
@@ -78,15 +84,18 @@ class ModelForward final : public ForwardExecutable {
 
   Status run(const ForwardCall& call, Workspace workspace, void* /*stream*/) const override {
     if (std::string refusal = layout_refusal(call); !refusal.empty()) return {StatusCode::unsupported, std::move(refusal)};
+    if (spec_.timeline && call.timeline == nullptr)
+      return {StatusCode::invalid_argument, "the spec notes a timeline and the call has no buffer for it; `tandem timeline` gives one"};
     ForwardLaunch launch;
-    launch.kernel = &shipped_image(choice_.index);
+    launch.kernel = choice_.kernel;
     launch.spec = spec_;
     launch.problem = problem_;
     launch.call = call;
-    launch.multiprocessors = kModelDevice.multiprocessors;
+    launch.multiprocessors = multiprocessors_for(spec_);
     launch.section_bytes = kModelDevice.section_bytes;
     if (geometry_.workspace_bytes > 0) launch.counter = static_cast<unsigned long long*>(workspace.data);
     launch.seed = seed_from_environment().value_or(runs_.fetch_add(1, std::memory_order_relaxed));
+    launch.timed = spec_.timeline;
     const LaunchReport report = run_forward(launch);
     if (!report.ok()) return {StatusCode::internal_error, report.diagnosis->text()};
     return {};

@@ -1,6 +1,7 @@
 #include "forward/run.hpp"
 
 #include "attention/params.hpp"
+#include "attention/timeline_event.hpp"
 #include "machine/tensor_map.hpp"
 #include "plan/launch.hpp"
 
@@ -75,12 +76,22 @@ LaunchReport run_forward(const ForwardLaunch& launch) {
   workspace.access = GlobalAccess::read_write;
   memory.add(workspace);
 
+  if (call.timeline != nullptr) {
+    GlobalTensor timeline;
+    timeline.name = "timeline";
+    timeline.data = call.timeline;
+    timeline.row_bytes = timeline_bytes(geometry.grid);
+    timeline.access = GlobalAccess::read_write;
+    memory.add(timeline);
+  }
+
   LaunchConfig config;
   config.grid = geometry.grid;
   config.params = &params;
   config.params_bytes = sizeof params;
   config.memory = &memory;
   config.seed = launch.seed;
+  config.timed = launch.timed;
   return tandem::model::launch(*launch.kernel, config);
 }
 

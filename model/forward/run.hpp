@@ -18,6 +18,7 @@ struct ForwardLaunch {
   std::int64_t section_bytes = 1 << 20;
   unsigned long long* counter = nullptr;  // of the dynamic scheduler; nullptr: one of its own
   std::uint64_t seed = 0;
+  bool timed = false;  // in virtual time: what a kernel that notes a timeline is run for
 };
 
 LaunchReport run_forward(const ForwardLaunch& launch);

@@ -1,8 +1,10 @@
-// The shipped forward kernels, ready to run in the model.
+// The shipped forward kernels, and those that note a timeline, ready to run in the model.
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 
+#include "plan/schedules.hpp"
 #include "plan/shipped.hpp"
 
 namespace tandem::model {
@@ -16,9 +18,14 @@ inline constexpr std::size_t kParts = TANDEM_MODEL_PARTS;
 template <std::size_t kPart>
 Entry entry_of_part(std::size_t index);
 
+// Of kSchedules.
+inline constexpr std::size_t kScheduleCount = std::size(kSchedules);
+Entry entry_of_schedule(std::size_t index);
+
 struct KernelImage;
 
 // `index` as in shipped_forward(). Made at the first call.
 const KernelImage& shipped_image(std::size_t index);
+const KernelImage& schedule_image(std::size_t index);
 
 }  // namespace tandem::model

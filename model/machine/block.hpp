@@ -15,6 +15,7 @@
 #include "machine/layout.hpp"
 #include "machine/operand.hpp"
 #include "machine/shared_memory.hpp"
+#include "machine/timing.hpp"
 #include "machine/wgmma.hpp"
 
 namespace tandem::model {
@@ -80,6 +81,7 @@ struct Warp {
   Block* block = nullptr;
   int index = 0;  // in the block
   bool slow = false;
+  Cycle time = 0;  // virtual, of a launch that is timed: its lanes execute as one, and lane 0 keeps the clock
   int elected = 0;  // what elect.sync answers: any lane, always the same
   std::uint32_t runnable = 0;
   std::uint32_t live = kFullWarp;

@@ -29,6 +29,7 @@ struct Copy {
   std::uint32_t rows_a_step = 0;
   std::size_t group = 0;               // stores: of the issuer
   std::vector<unsigned char> staged;   // stores: what was read, before it is written
+  double due = 0;                      // of its next step, in a launch that is timed
 };
 
 // The pieces of the box that lie inside the tensor, as (offset in shared memory, bytes). The rest of a store is never read.

@@ -71,4 +71,15 @@ void wgmma_settle(const float* d, int count);
 void wgmma_ss(WgmmaShape shape, float* d, std::uint64_t a_descriptor, std::uint64_t b_descriptor, bool accumulate);
 void wgmma_rs(WgmmaShape shape, float* d, const std::uint32_t* a, std::uint64_t b_descriptor, bool accumulate);
 
+// Virtual time, 0 where a launch is not timed; and what arithmetic costs of it. Kernels that are timed report their arithmetic where the
+// vocabulary has a call for it; plain operators are charged to the call beside them.
+unsigned long long clock_cycles();
+enum class Arithmetic : int {
+  element,    // an exponential, with the FFMA before and the FADD after it
+  alu,        // a maximum or a conversion
+  scalar,     // a step of a chain of dependent instructions
+  reduction,  // a shuffle whose result the next instruction needs
+};
+void count(Arithmetic kind);
+
 }  // namespace tandem::model::device

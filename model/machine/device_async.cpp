@@ -193,6 +193,20 @@ WgmmaInstruction make_instruction(WgmmaShape shape, float* d, std::uint64_t b_de
 
 }  // namespace
 
+unsigned long long clock_cycles() {
+  TANDEM_ENTER("clock");
+  return machine.timing ? static_cast<unsigned long long>(thread.warp->time) : 0;
+}
+
+void count(Arithmetic kind) {
+  Thread& thread = *current_thread;
+  Machine& machine = *thread.machine;
+  if (!machine.timing || thread.lane != 0) return;
+  thread.pc = __builtin_return_address(0);
+  machine.give_way(thread);
+  machine.timing->execute(*thread.warp, kind);
+}
+
 // The warp issues when its last lane has come to the next operation that is no WGMMA: enter() does it.
 void wgmma_ss(WgmmaShape shape, float* d, std::uint64_t a_descriptor, std::uint64_t b_descriptor, bool accumulate) {
   WgmmaInstruction instruction = make_instruction(shape, d, b_descriptor, accumulate, __builtin_return_address(0));

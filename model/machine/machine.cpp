@@ -46,10 +46,14 @@ Cluster::Cluster(int cluster_index, int threads, int warps, int mbarriers)
 
 Machine::Machine(const KernelImage& image, const LaunchConfig& launch_config)
     : kernel(image), config(launch_config), memory(*launch_config.memory), random(launch_config.seed), policy(Policy::draw(random)) {
+  if (config.timed) {
+    timing = std::make_unique<Timing>();
+    policy = Policy::in_time(kernel.ctas_per_sm);
+  }
   waiting_clusters_.resize(static_cast<std::size_t>(config.grid / kernel.cluster));
   std::iota(waiting_clusters_.begin(), waiting_clusters_.end(), 0);
   // Blocks start in any order; the hardware mostly takes them from the first.
-  if (random.chance(128))
+  if (!timing && random.chance(128))
     for (std::size_t i = waiting_clusters_.size(); i > 1; --i) std::swap(waiting_clusters_[i - 1], waiting_clusters_[random.below(static_cast<std::uint32_t>(i))]);
   std::reverse(waiting_clusters_.begin(), waiting_clusters_.end());  // taken from the back
 }
@@ -63,16 +67,10 @@ LaunchReport Machine::run() {
     admit_clusters();
     while (!failure_) {
       if (cluster_finished_) reap_clusters();
-      const bool threads_can_run = !runnable_.empty();
       if (++steps_ > config.most_steps) fail_livelock(nullptr);
-      if (step_engines(threads_can_run)) continue;
-      if (threads_can_run) {
-        resume(draw_thread());
-      } else if (resident_.empty()) {
-        break;
-      } else {
-        fail_deadlock();
-      }
+      if (timing ? step_in_time() : step_by_chance()) continue;
+      if (resident_.empty()) break;
+      fail_deadlock();
     }
     if (!failure_)
       if (const auto unwritten = memory.find_unwritten()) fail(Fault::unwritten_output, unwritten->object, unwritten->message, nullptr);
@@ -107,7 +105,8 @@ std::unique_ptr<Cluster> Machine::make_cluster(int index) {
       warp->block = block.get();
       warp->index = i;
       warp->slow = random.chance(policy.slow_warps);
-      warp->elected = static_cast<int>(random.below(kWarpSize));
+      warp->elected = timing ? 0 : static_cast<int>(random.below(kWarpSize));  // lane 0 keeps the clock
+      if (timing) warp->time = timing->now;
       warp->registers = registers_at_launch(kernel);
       warp->matrix_entity = new_entity();
       warp->wgmma_entity = new_entity();
@@ -214,7 +213,10 @@ void Machine::block(Thread& thread) {
 }
 
 void Machine::wake(WaitQueue& queue) {
-  for (Thread* thread : queue.threads) set_runnable(*thread);
+  for (Thread* thread : queue.threads) {
+    set_runnable(*thread);
+    if (timing) thread->warp->time = std::max(thread->warp->time, timing->now + kWakeCycles);
+  }
   queue.threads.clear();
 }
 
@@ -245,6 +247,7 @@ void Machine::resume(Thread& thread) {
     warp.queue_place = -1;
   }
   ++statistics.switches;
+  if (timing) timing->now = warp.time;
   current_thread = &thread;
   thread.fiber.resume();
   current_thread = nullptr;
@@ -254,16 +257,24 @@ void Machine::enter(Thread& thread, const char* operation, const void* pc) {
   if (!thread.unissued.empty()) {
     thread.operation = "wgmma";
     thread.pc = thread.unissued.back().pc;
-    converge(thread, nullptr, [&](auto&) { issue_wgmmas(*this, *thread.warp); });
+    converge(thread, nullptr, [&](auto&) { issue_wgmmas(*this, thread); });
   }
   thread.operation = operation;
   thread.pc = pc;
   if (++steps_ > config.most_steps) fail_livelock(&thread);
+  if (timing) spend(thread, cycles_of(operation));
   if (policy.preempt != 0 && random.chance(policy.preempt)) {
     set_runnable(thread);
     last_ = nullptr;
     block(thread);
   }
+}
+
+bool Machine::step_by_chance() {
+  const bool threads_can_run = !runnable_.empty();
+  if (step_engines(threads_can_run)) return true;
+  if (threads_can_run) resume(draw_thread());
+  return threads_can_run;
 }
 
 // An engine takes a step by chance, or because no thread can.
@@ -308,6 +319,7 @@ bool Machine::step_engines(bool threads_can_run) {
 void Machine::start(std::unique_ptr<Copy> copy) {
   copy->rows_a_step = std::max(1u, copy->map.rows() / policy.load_pieces);
   ++(copy->load ? statistics.loads : statistics.stores);
+  if (timing) copy->due = timing->arrival(*copy);
   (copy->load ? loads_ : stores_).push_back(std::move(copy));
 }
 

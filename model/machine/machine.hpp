@@ -12,6 +12,7 @@
 #include "machine/copy.hpp"
 #include "machine/launch.hpp"
 #include "machine/policy.hpp"
+#include "machine/timing.hpp"
 
 namespace tandem::model {
 
@@ -72,6 +73,13 @@ class Machine {
     for (const std::uint32_t round = collective.round; collective.round == round;) block(thread);
   }
 
+  // ---- virtual time, of a launch that is timed
+
+  // Lane 0 pays for its warp.
+  void spend(Thread& thread, Cycle cycles);
+  // Lets run whatever is due before the thread's warp.
+  void give_way(Thread& thread);
+
   // ---- happens-before
 
   void learn(Thread& thread, ClockView clock);
@@ -101,6 +109,7 @@ class Machine {
   Random random;
   Policy policy;
   Statistics statistics;
+  std::unique_ptr<Timing> timing;  // nullptr: chance says who is next
 
  private:
   void admit_clusters();
@@ -112,7 +121,17 @@ class Machine {
   void block(Thread& thread);
   Thread& draw_thread();
   void resume(Thread& thread);
+  bool step_by_chance();
   bool step_engines(bool threads_can_run);
+  bool step_in_time();
+  // What happens next in virtual time, if `except` does not run.
+  struct Due {
+    enum class What { nothing, warp, load, store, multiplied };
+    Cycle time = kNever;
+    What what = What::nothing;
+    std::size_t index = 0;
+  };
+  Due next_due(const Warp* except) const;
   void reap_clusters();
 
   [[noreturn]] void fail_exited_lanes(Thread& thread);

@@ -29,4 +29,11 @@ Policy Policy::draw(Random& random) {
   return policy;
 }
 
+Policy Policy::in_time(int resident) {
+  Policy policy;
+  policy.preempt = 0;
+  policy.resident_clusters = resident;
+  return policy;
+}
+
 }  // namespace tandem::model

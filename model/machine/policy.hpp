@@ -22,6 +22,8 @@ struct Policy {
   int resident_clusters = 1;       // clusters that run beside each other in the one OS thread
 
   static Policy draw(Random& random);
+  // Of a launch that is timed, where chance decides nothing.
+  static Policy in_time(int resident);
 };
 
 }  // namespace tandem::model

@@ -173,9 +173,19 @@ void issue(Machine& machine, Warp& warp, const std::array<const WgmmaInstruction
   ++machine.statistics.wgmmas;
 }
 
+std::string describe_place(const Thread&) { return "a place in the queue of the tensor core"; }
+
+// In virtual time the warp stands in its issue slot until the tensor core takes one more.
+void wait_for_place(Machine& machine, Thread& thread) {
+  Warp& warp = *thread.warp;
+  machine.wait(warp.wgmma_waiters, thread, describe_place, &warp, 0,
+               [&] { return warp.tensor_core.issued - warp.tensor_core.executed < kWgmmaQueue; });
+}
+
 }  // namespace
 
-void issue_wgmmas(Machine& machine, Warp& warp) {
+void issue_wgmmas(Machine& machine, Thread& last) {
+  Warp& warp = *last.warp;
   const std::size_t count = warp.thread(0).unissued.size();
   for (int lane = 1; lane < kWarpSize; ++lane)
     if (warp.thread(lane).unissued.size() != count)
@@ -185,10 +195,12 @@ void issue_wgmmas(Machine& machine, Warp& warp) {
   for (std::size_t i = 0; i < count; ++i) {
     std::array<const WgmmaInstruction*, kWarpSize> lanes{};
     for (int lane = 0; lane < kWarpSize; ++lane) lanes[static_cast<std::size_t>(lane)] = &warp.thread(lane).unissued[i];
+    if (machine.timing) wait_for_place(machine, last);
     issue(machine, warp, lanes);
+    if (machine.timing) machine.timing->enqueue(warp, *lanes[0]);
   }
   for (int lane = 0; lane < kWarpSize; ++lane) warp.thread(lane).unissued.clear();
-  if (was_idle && count > 0) machine.started_wgmma(warp);
+  if (was_idle && count > 0 && !machine.timing) machine.started_wgmma(warp);
 }
 
 void execute_wgmma(Machine& machine, Warp& warp) {

@@ -65,7 +65,7 @@ struct WarpTensorCore {
 };
 
 // The last lane of the warp has come: all lanes' `unissued` instructions start.
-void issue_wgmmas(Machine& machine, Warp& warp);
+void issue_wgmmas(Machine& machine, Thread& last);
 
 // Runs the warp's oldest instruction that has not run; its operands in shared memory are read now.
 void execute_wgmma(Machine& machine, Warp& warp);

@@ -37,6 +37,7 @@ TANDEM_DEVICE float from_fp16(u32 half) {
 
 template <bool kBf16>
 TANDEM_DEVICE u32 cvt_pack(float low, float high) {
+  TANDEM_COUNT(alu);
   if constexpr (kBf16)
     return model_cvt::to_bf16(high) << 16 | model_cvt::to_bf16(low);
   else

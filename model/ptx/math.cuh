@@ -15,12 +15,16 @@ TANDEM_DEVICE float flush(float x) { return __builtin_fabsf(x) < kSmallestNormal
 
 }  // namespace model_math
 
-TANDEM_DEVICE float exp2_approx(float x) { return model_math::flush(::exp2f(model_math::flush(x))); }
+TANDEM_DEVICE float exp2_approx(float x) {
+  TANDEM_COUNT(element);
+  return model_math::flush(::exp2f(model_math::flush(x)));
+}
 TANDEM_DEVICE float log2_approx(float x) { return ::log2f(model_math::flush(x)); }
 TANDEM_DEVICE float reciprocal(float x) { return model_math::flush(1.0f / model_math::flush(x)); }
 
 // A NaN loses against a number; +0 is larger than -0.
 TANDEM_DEVICE float max(float a, float b) {
+  TANDEM_COUNT(alu);
   if (a != a) return b;
   if (b != b) return a;
   if (a == b) return __builtin_signbit(a) ? b : a;
@@ -28,8 +32,14 @@ TANDEM_DEVICE float max(float a, float b) {
 }
 TANDEM_DEVICE float max_in_place(float a, float b) { return ptx::max(a, b); }
 TANDEM_DEVICE float abs(float x) { return __builtin_fabsf(x); }
-TANDEM_DEVICE float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
-TANDEM_DEVICE float multiply(float a, float b) { return a * b; }
+TANDEM_DEVICE float fma(float a, float b, float c) {
+  TANDEM_COUNT(scalar);
+  return ::fmaf(a, b, c);
+}
+TANDEM_DEVICE float multiply(float a, float b) {
+  TANDEM_COUNT(scalar);
+  return a * b;
+}
 TANDEM_DEVICE u32 multiply_high(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }
 TANDEM_DEVICE float infinity() { return __builtin_inff(); }
 

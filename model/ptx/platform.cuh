@@ -7,6 +7,13 @@
 #define TANDEM_KERNEL(threads, ctas_per_sm) extern "C" void
 #define TANDEM_GRID_CONSTANT const
 
+// What arithmetic costs of virtual time, in the kernels that are timed; nothing in all others.
+#ifdef TANDEM_MODEL_TIMED
+#define TANDEM_COUNT(kind) ::tandem::model::device::count(::tandem::model::device::Arithmetic::kind)
+#else
+#define TANDEM_COUNT(kind) static_cast<void>(0)
+#endif
+
 namespace tandem {
 
 using u16 = unsigned short;

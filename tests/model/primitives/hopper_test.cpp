@@ -70,8 +70,10 @@ Outputs run_on_gpu(Kernel kernel, const Inputs& inputs) {
     } encodings[] = {{maps.a, params.a_map},     {maps.b_k, params.b_k_map},   {maps.b_n, params.b_n_map},
                      {maps.odd, params.odd_map}, {maps.flat, params.flat_map}, {maps.stored, params.stored_map}};
     for (const auto& [request, map] : encodings) {
-      const Status status = cuda::encode(driver, request, map);
+      cuda::EncodedMap encoded;
+      const Status status = cuda::encode(driver, request, encoded);
       EXPECT_TRUE(status.ok()) << status.message();
+      map = encoded.map;
     }
     params.floats = floats.data();
     params.out = out.data();
