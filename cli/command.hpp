@@ -19,5 +19,6 @@ void add_explain(CLI::App& app, int& exit_code);
 void add_compile(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
+void add_timeline(CLI::App& app, int& exit_code);
 
 }  // namespace tandem::cli

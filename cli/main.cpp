@@ -39,6 +39,7 @@ int run(CLI::App& app, int argc, char** argv) {
   tandem::cli::add_explain(app, exit_code);
   tandem::cli::add_compile(app, exit_code);
   tandem::cli::add_cache(app, exit_code);
+  tandem::cli::add_timeline(app, exit_code);
   tandem::cli::add_doctor(app, exit_code);
   try {
     app.parse(argc, argv);
