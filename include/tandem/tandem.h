@@ -53,18 +53,40 @@ typedef struct tandem_tensor {
   int32_t reserved; /* 0 */
 } tandem_tensor;
 
-/* One forward call. Query head i reads KV head i / (heads of q / heads of k). */
+/* One forward call. Query head i reads KV head i / (heads of q / heads of k). All zero but size, tensors and softmax_scale: plain attention.
+ *
+ * Masks join: a key is seen if every one of them lets it be seen. Query i of a sequence stands at position p = i + seqlen_k - seqlen_q, so the
+ * last query stands at the last key. A query that sees no key gets O = 0 and LSE = -infinity (with a sink, that sink).
+ *
+ * Ragged batches. Packed: cu_seqlens_q says that sequence b has the rows cu_seqlens_q[b] ... cu_seqlens_q[b + 1] - 1 of a q and out whose batch
+ * axis is 1; lse is then (1, num_heads, rows). cu_seqlens_k says the same of k and v; either may be packed without the other. Used lengths:
+ * only the first seqused_q[b] (seqused_k[b]) tokens of sequence b exist; what follows them may hold anything. Rows of out that no sequence has
+ * become 0 (LSE -infinity). The lengths lie where the tensors lie and are read when the run executes: they may change between the replays of
+ * a CUDA graph. Lengths that contradict the tensors are cut to what the tensors have. */
 typedef struct tandem_forward_args {
   uint32_t size;                             /* sizeof(tandem_forward_args) */
   uint32_t reserved;                         /* 0 */
-  tandem_tensor q;                           /* (batch, seqlen_q, num_heads, head_dim) */
-  tandem_tensor k;                           /* (batch, seqlen_k, num_heads_kv, head_dim) */
-  tandem_tensor v;                           /* (batch, seqlen_k, num_heads_kv, head_dim_v) */
-  tandem_tensor out;                         /* (batch, seqlen_q, num_heads, head_dim_v), dtype of q */
+  tandem_tensor q;                           /* (batch, seqlen_q, num_heads, head_dim); packed: (1, rows, num_heads, head_dim) */
+  tandem_tensor k;                           /* (batch, seqlen_k, num_heads_kv, head_dim); packed: (1, rows, num_heads_kv, head_dim) */
+  tandem_tensor v;                           /* (batch, seqlen_k, num_heads_kv, head_dim_v); packed as k is */
+  tandem_tensor out;                         /* (batch, seqlen_q, num_heads, head_dim_v), dtype of q; packed as q is */
   float* lse;                                /* (batch, num_heads, seqlen_q), natural logarithm; NULL: not wanted */
   int64_t lse_stride_batch, lse_stride_head; /* elements; both 0: contiguous */
   float softmax_scale;                       /* finite and not negative; 1/sqrt(head_dim) is usual */
-  int32_t causal;                            /* 1: query i sees keys up to i + seqlen_k - seqlen_q; 0: all keys */
+  int32_t causal;                            /* 1: keys up to p are seen */
+  int32_t window;                            /* 1: keys from p - window_left to p + window_right are seen; 0: no window */
+  int32_t batch_invariant;                   /* 1: the bits of a row depend on its own sequence alone, whatever else is in the batch */
+  int64_t window_left, window_right;         /* tokens; negative: that side is open. 0 without a window */
+  int64_t attention_chunk;                   /* c > 0: keys j with floor(j / c) = floor(p / c) are seen; 0: no chunks */
+  float softcap;                             /* c > 0: a score s becomes c * tanh(s / c) before the mask; 0: it stays */
+  int32_t sm_margin;                         /* multiprocessors that are left to others */
+  const float* sinks;                        /* (num_heads), a logit a head that joins its softmax and has no value; NULL: none */
+  const int32_t* cu_seqlens_q;               /* (num_sequences + 1), rising from 0; NULL: q is not packed */
+  const int32_t* cu_seqlens_k;               /* the same of k and v */
+  const int32_t* seqused_q;                  /* (num_sequences); NULL: all tokens are used */
+  const int32_t* seqused_k;                  /* the same of k and v */
+  int64_t num_sequences;                     /* with cu_seqlens_q or cu_seqlens_k: how many; else 0: the batch of q */
+  int64_t max_seqlen_q, max_seqlen_k;        /* of packed sequences, to choose the schedule by; 0: not known. No bound: longer ones are right too */
 } tandem_forward_args;
 
 typedef struct tandem_context_options {
@@ -89,7 +111,8 @@ TANDEM_API tandem_status tandem_context_create(const tandem_context_options* opt
 TANDEM_API void tandem_context_destroy(tandem_context* context);
 TANDEM_API const char* tandem_context_backend(const tandem_context* context);
 
-/* Reads shapes, strides, dtypes and flags; data pointers may be NULL in these two. */
+/* Reads shapes, strides, dtypes and flags. The data pointers of tensors may be NULL in these two; of lse, sinks, cu_seqlens and seqused it
+ * counts whether they are there, and nothing is read. */
 TANDEM_API tandem_status tandem_forward_supports(tandem_context* context, const tandem_forward_args* args);
 TANDEM_API tandem_status tandem_forward_prepare(tandem_context* context, const tandem_forward_args* args, tandem_forward_plan** plan);
 TANDEM_API void tandem_forward_plan_destroy(tandem_forward_plan* plan);
@@ -100,7 +123,8 @@ TANDEM_API size_t tandem_forward_workspace_size(const tandem_forward_plan* plan)
 TANDEM_API tandem_status tandem_forward_workspace_init(const tandem_forward_plan* plan, void* workspace, size_t workspace_size, void* stream);
 
 /* Runs on `stream` (CUstream or cudaStream_t; NULL is the default stream; ignored by host backends, which return when done).
- * Shapes, dtypes and causal must be those of the plan; addresses, strides and softmax_scale may differ from run to run. */
+ * Shapes, dtypes, masks and what is there must be those of the plan; addresses, strides, softmax_scale, the value of softcap and what the
+ * arrays of lengths hold may differ from run to run. */
 TANDEM_API tandem_status tandem_forward_run(const tandem_forward_plan* plan, const tandem_forward_args* args, void* workspace, size_t workspace_size,
                                             void* stream);
 

@@ -102,7 +102,24 @@ struct ForwardArgs {
   std::int64_t lse_stride_batch = 0;        // elements; both 0: contiguous
   std::int64_t lse_stride_head = 0;         //
   std::optional<float> softmax_scale = {};  // finite, not negative; absent: 1 / sqrt(head_dim)
-  bool causal = false;                      // query i sees keys up to i + seqlen_k - seqlen_q
+  bool causal = false;                      // query i sees keys up to its position p = i + seqlen_k - seqlen_q
+
+  // Masks and ragged batches as tandem.h says; what is absent does nothing.
+  struct Window {
+    std::int64_t left = -1, right = -1;  // keys p - left ... p + right are seen; negative: open
+  };
+  std::optional<Window> window = {};
+  std::int64_t attention_chunk = 0;          // c > 0: keys of the same chunk of c positions are seen
+  float softcap = 0.0f;                      // c > 0: a score s becomes c tanh(s / c)
+  const float* sinks = nullptr;              // (num_heads)
+  const std::int32_t* cu_seqlens_q = nullptr;  // (num_sequences + 1); q and out are then (1, rows, heads, dim)
+  const std::int32_t* cu_seqlens_k = nullptr;
+  const std::int32_t* seqused_q = nullptr;  // (num_sequences)
+  const std::int32_t* seqused_k = nullptr;
+  std::int64_t num_sequences = 0;                     // with cu_seqlens
+  std::int64_t max_seqlen_q = 0, max_seqlen_k = 0;    // of packed sequences, to choose the schedule by; 0: not known
+  int sm_margin = 0;                                  // multiprocessors that are left to others
+  bool batch_invariant = false;                       // the bits of a row depend on its own sequence alone
 
   tandem_forward_args c_args() const {
     tandem_forward_args args{};
@@ -116,6 +133,23 @@ struct ForwardArgs {
     args.lse_stride_head = lse_stride_head;
     args.softmax_scale = softmax_scale.value_or(q.shape()[3] > 0 ? 1.0f / std::sqrt(static_cast<float>(q.shape()[3])) : 1.0f);
     args.causal = causal ? 1 : 0;
+    args.window = window ? 1 : 0;
+    if (window) {
+      args.window_left = window->left;
+      args.window_right = window->right;
+    }
+    args.attention_chunk = attention_chunk;
+    args.softcap = softcap;
+    args.sinks = sinks;
+    args.cu_seqlens_q = cu_seqlens_q;
+    args.cu_seqlens_k = cu_seqlens_k;
+    args.seqused_q = seqused_q;
+    args.seqused_k = seqused_k;
+    args.num_sequences = num_sequences;
+    args.max_seqlen_q = max_seqlen_q;
+    args.max_seqlen_k = max_seqlen_k;
+    args.sm_margin = sm_margin;
+    args.batch_invariant = batch_invariant ? 1 : 0;
     return args;
   }
 };
@@ -147,7 +181,7 @@ class ForwardPlan {
   }
 
   // Runs on `stream` (CUstream or cudaStream_t; null is the default stream; host backends ignore it and return when done). Compiles, allocates
-  // and synchronises nothing. Shapes, dtypes and causal must be those of the plan; addresses, strides and softmax_scale may differ.
+  // and synchronises nothing. Shapes, dtypes and masks must be those of the plan; addresses, strides and softmax_scale may differ.
   Status run(const ForwardArgs& args, void* workspace = nullptr, std::size_t workspace_size = 0, void* stream = nullptr) const {
     const tandem_forward_args c_args = args.c_args();
     return detail::status_of(tandem_forward_run(plan_.get(), &c_args, workspace, workspace_size, stream));

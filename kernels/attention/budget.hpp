@@ -55,7 +55,8 @@ struct RegisterLedger {
 };
 
 constexpr RegisterLedger register_ledger(const ForwardSpec& spec) {
-  return {spec.block_n / 2, spec.head_dim_v / 2, spec.block_n / 4, spec.q_in_registers ? spec.head_dim / 4 : 0, 26};
+  return {spec.block_n / 2, spec.head_dim_v / 2, spec.block_n / 4, spec.q_in_registers ? spec.head_dim / 4 : 0,
+          26 + (spec.local ? 6 : 0) + (spec.softcap ? 2 : 0) + (spec.ragged ? 4 : 0)};
 }
 
 constexpr int padded_columns(int columns) { return (columns + 63) / 64 * 64; }
@@ -94,6 +95,8 @@ constexpr const char* broken_rule(const ForwardSpec& spec) {
   if (spec.cluster == 2 && spec.scheduler == Scheduler::dynamic_persistent)
     return "cluster 2 needs a scheduler that both blocks can compute: single_tile or static_persistent";
   if (spec.cluster == 2 && spec.ctas_per_sm != 1) return "cluster 2 needs ctas_per_sm 1";
+  if (spec.ragged && (spec.cluster != 1 || spec.scheduler != Scheduler::dynamic_persistent)) return "ragged needs cluster 1 and scheduler dynamic_persistent";
+  if (spec.local && spec.cluster != 1) return "local needs cluster 1: the tiles of a pair see different keys";
   if (spec.turns != Turns::none && spec.consumer_warpgroups < 2) return "turns need at least two consumer warpgroups";
   if (spec.output_stage == OutputStage::q_buffer && padded_columns(spec.head_dim_v) > padded_columns(spec.head_dim))
     return "output_stage q_buffer needs a head_dim_v no wider than head_dim";

@@ -1,6 +1,8 @@
 // From accumulators to memory: O normalised, rounded and stored, LSE beside it. Each warp stores its own 16 rows and waits for nobody.
 #pragma once
 #include "attention/params.hpp"
+#include "attention/seqlens.cuh"
+#include "attention/sequence.cuh"
 #include "attention/softmax.cuh"
 #include "attention/storage.cuh"
 #include "ptx/fence.cuh"
@@ -23,19 +25,27 @@ class Epilogue {
   // `row_in_tile`: first row of this warp. `buffer`: the staging tile, unused for registers.
   TANDEM_DEVICE void store(const TileInfo& tile, int row_in_tile, const Output& r_o, Softmax<kSpec>& softmax, unsigned char* buffer) const {
     const int first_row = tile.m_block * kSpec.block_m() + row_in_tile, lane = ptx::lane_index();
+    const int seqlen_q = Seqlens<kSpec>(params_, tile).seqlen_q;
+    const float* const sink = params_.sinks == nullptr ? nullptr : params_.sinks + tile.head;
     float scale[tile::kRowsOfThread];
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
       float lse;
-      scale[row] = softmax.finish(row, lse);
+      scale[row] = softmax.finish(row, lse, sink);
       const int query = first_row + lane / 4 + 8 * row;
-      if (params_.lse != nullptr && lane % 4 == 0 && query < params_.seqlen_q)
-        ptx::store_global(params_.lse + tile.batch * params_.lse_stride_batch + tile.head * params_.lse_stride_head + query, lse);
+      if (params_.lse != nullptr && lane % 4 == 0 && query < seqlen_q) ptx::store_global(lse_row(params_, tile) + query, lse);
     }
     if constexpr (kStaged)
-      store_through_shared(tile, r_o, scale, buffer, row_in_tile, lane);
+      store_through_shared(tile, r_o, scale, buffer, row_in_tile, lane, seqlen_q);
     else
-      store_from_registers(tile, r_o, scale, first_row, lane);
+      store_from_registers(tile, r_o, scale, first_row, lane, seqlen_q);
+  }
+
+  // LSE of the first query of the tile's sequence and head.
+  TANDEM_DEVICE static float* lse_row(const ForwardParams& params, const TileInfo& tile) {
+    float* row = params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head;
+    if constexpr (kSpec.ragged) row += tile.q_end - tile.seqlen_q;
+    return row;
   }
 
   // Before the staging buffer is written again or handed back: the stores that read it have done so.
@@ -56,7 +66,7 @@ class Epilogue {
   }
 
   TANDEM_DEVICE void store_through_shared(const TileInfo& tile, const Output& r_o, const float (&scale)[2], unsigned char* buffer, int row_in_tile,
-                                          int lane) const {
+                                          int lane, int seqlen_q) const {
     const int first_row = tile.m_block * kSpec.block_m() + row_in_tile;
     constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_m());
     // Lanes 0-7 address rows 0-7 of the first 8 columns, 8-15 rows 8-15 of them, 16-31 the same rows of the next 8 columns.
@@ -71,19 +81,20 @@ class Epilogue {
     ptx::fence_proxy_async_shared();  // ordinary stores above, TMA below
     ptx::warp_sync();
     if (lane == 0) {
-      if (first_row < params_.seqlen_q) {
+      if (first_row < seqlen_q) {
 #pragma unroll
         for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim_v); ++chunk)
-          ptx::tma_store_4d(params_.out_map, buffer + chunk * kChunkBytes + row_in_tile * tile::kRowBytes, chunk * tile::kChunkColumns, first_row, tile.head,
-                            tile.batch);
+          store_rows<kSpec>(params_.out_map, buffer + chunk * kChunkBytes + row_in_tile * tile::kRowBytes, chunk * tile::kChunkColumns,
+                            query_rows<kSpec>(params_, tile), first_row, tile.head);
       }
       ptx::tma_store_commit();
     }
   }
 
   // The quad holds 8 neighbouring columns as four words; four such groups are exchanged so that each thread gets one group, 16 bytes, whole.
-  TANDEM_DEVICE void store_from_registers(const TileInfo& tile, const Output& r_o, const float (&scale)[2], int first_row, int lane) const {
+  TANDEM_DEVICE void store_from_registers(const TileInfo& tile, const Output& r_o, const float (&scale)[2], int first_row, int lane, int seqlen_q) const {
     u16* out = static_cast<u16*>(params_.out.data) + tile.batch * params_.out.stride_batch + tile.head * params_.out.stride_head;
+    if constexpr (kSpec.ragged) out += (tile.q_end - tile.seqlen_q) * params_.out.stride_row;
     const int in_quad = lane % 4;
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
@@ -96,7 +107,7 @@ class Epilogue {
         for (int i = 0; i < 4; ++i) word[i] = group + i < kSpec.head_dim_v / 8 ? packed(r_o, scale, row, group + i) : 0u;
         transpose_in_quad(word, in_quad);
         const int column = (group + in_quad) * 8;
-        if (query < params_.seqlen_q && column < params_.head_dim_v) ptx::store_global_16b(out_row + column, word[0], word[1], word[2], word[3]);
+        if (query < seqlen_q && column < params_.head_dim_v) ptx::store_global_16b(out_row + column, word[0], word[1], word[2], word[3]);
       }
     }
   }

@@ -1,8 +1,11 @@
 // The way out for logits beyond 2^24: a warp computes its rows again with plain loops over global memory, from scores less their exact maximum.
 // Slow, and right for every finite input; ordinary data never comes here.
 #pragma once
+#include "attention/epilogue.cuh"
 #include "attention/params.hpp"
 #include "attention/seqlens.cuh"
+#include "attention/sequence.cuh"
+#include "attention/softmax.cuh"
 #include "attention/storage.cuh"
 #include "ptx/cvt.cuh"
 #include "ptx/ldst.cuh"
@@ -16,26 +19,35 @@ class ExactRows {
  public:
   TANDEM_DEVICE ExactRows(const ForwardParams& params, const TileInfo& tile)
       : params_(params),
-        seqlens_(params),
+        seqlens_(params, tile),
         tile_(tile),
-        q_(at(params.q, tile.batch, tile.head)),
-        k_(at(params.k, tile.batch, divide(tile.head, params.kv_group))),
-        v_(at(params.v, tile.batch, divide(tile.head, params.kv_group))),
-        out_(at(params.out, tile.batch, tile.head)),
+        q_(queries(params.q)),
+        k_(keys(params.k)),
+        v_(keys(params.v)),
+        out_(queries(params.out)),
         lane_(ptx::lane_index()) {}
 
   // The 16 rows of this warp, from `first_row` on; all lanes take part.
   TANDEM_DEVICE void compute(int first_row) const {
 #pragma unroll 1
-    for (int row = first_row; row < first_row + 16 && row < params_.seqlen_q; ++row) compute_row(row);
+    for (int row = first_row; row < first_row + 16 && row < seqlens_.seqlen_q; ++row) compute_row(row);
   }
 
  private:
   static constexpr bool kBf16 = kSpec.dtype == DType::bf16;
   static constexpr int kPairsOfLane = (kSpec.head_dim_v + 63) / 64;  // lane l holds columns 2 l + 64 i and the next
 
-  TANDEM_DEVICE static u16* at(const StridedTensor& tensor, int batch, int head) {
-    return static_cast<u16*>(tensor.data) + batch * tensor.stride_batch + head * tensor.stride_head;
+  // Row 0 of the tile's sequence and head.
+  TANDEM_DEVICE u16* queries(const StridedTensor& tensor) const {
+    u16* row = static_cast<u16*>(tensor.data) + tile_.batch * tensor.stride_batch + tile_.head * tensor.stride_head;
+    if constexpr (kSpec.ragged) row += (tile_.q_end - tile_.seqlen_q) * tensor.stride_row;
+    return row;
+  }
+  TANDEM_DEVICE const u16* keys(const StridedTensor& tensor) const {
+    const SequenceRows rows = key_rows<kSpec>(params_, tile_);
+    const u16* row = static_cast<const u16*>(tensor.data) + rows.batch * tensor.stride_batch + divide(tile_.head, params_.kv_group) * tensor.stride_head;
+    if constexpr (kSpec.ragged) row += (tile_.k_end - tile_.seqlen_k) * tensor.stride_row;
+    return row;
   }
 
   TANDEM_DEVICE float score(int row, int key) const {
@@ -48,28 +60,29 @@ class ExactRows {
       sum = ptx::fma(ptx::cvt_low<kBf16>(q_pair), ptx::cvt_low<kBf16>(k_pair), sum);
       sum = ptx::fma(ptx::cvt_high<kBf16>(q_pair), ptx::cvt_high<kBf16>(k_pair), sum);
     }
+    if constexpr (kSpec.softcap) return ptx::tanh_approx(sum * params_.cap_scale);
     return sum;
   }
 
   TANDEM_DEVICE void compute_row(int row) const {
-    const int visible = seqlens_.visible_keys(row);
+    const int first_key = seqlens_.first_key(row), end_key = seqlens_.end_key(row);
     float row_max = -ptx::infinity();
 #pragma unroll 1
-    for (int key = lane_; key < visible; key += 32) row_max = ptx::max(row_max, score(row, key));
+    for (int key = first_key + lane_; key < end_key; key += 32) row_max = ptx::max(row_max, score(row, key));
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) row_max = ptx::max(row_max, ptx::shuffle_xor(row_max, distance));
 
     float row_sum = 0.0f;
     float o[kPairsOfLane][2] = {};
 #pragma unroll 1
-    for (int first_key = 0; first_key < visible; first_key += 32) {  // each lane weighs one key, then all lanes add the 32 rows of V
-      const int key = first_key + lane_;
-      const float weight = key < visible ? ptx::exp2_approx((score(row, key) - row_max) * params_.scale_log2) : 0.0f;
+    for (int block = first_key; block < end_key; block += 32) {  // each lane weighs one key, then all lanes add the 32 rows of V
+      const int key = block + lane_;
+      const float weight = key < end_key ? ptx::exp2_approx((score(row, key) - row_max) * params_.scale_log2) : 0.0f;
       row_sum += weight;
 #pragma unroll 1
-      for (int source = 0; source < 32 && first_key + source < visible; ++source) {
+      for (int source = 0; source < 32 && block + source < end_key; ++source) {
         const float p = ptx::shuffle(weight, source);
-        const u16* v = v_ + (first_key + source) * params_.v.stride_row;
+        const u16* v = v_ + (block + source) * params_.v.stride_row;
 #pragma unroll
         for (int i = 0; i < kPairsOfLane; ++i) {
           if (column(i) >= params_.head_dim_v) continue;
@@ -82,17 +95,14 @@ class ExactRows {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) row_sum += ptx::shuffle_xor(row_sum, distance);
 
-    const bool empty = row_sum == 0.0f;
-    const float scale = empty ? 0.0f : ptx::reciprocal(row_sum);
+    float lse;
+    const float offset = row_sum == 0.0f ? 0.0f : row_max * params_.scale_log2;
+    const float scale = Softmax<kSpec>::normalizer(offset, row_sum, params_.sinks == nullptr ? nullptr : params_.sinks + tile_.head, lse);
     u16* out = out_ + row * params_.out.stride_row;
 #pragma unroll
     for (int i = 0; i < kPairsOfLane; ++i)
-      if (column(i) < params_.head_dim_v) ptx::store_global_4b(out + column(i), empty ? 0u : ptx::cvt_pack<kBf16>(o[i][0] * scale, o[i][1] * scale));
-    if (params_.lse != nullptr && lane_ == 0) {
-      constexpr float kLn2 = 0.693147180559945309f;
-      const float lse = empty ? -ptx::infinity() : (row_max * params_.scale_log2 + ptx::log2_approx(row_sum)) * kLn2;
-      ptx::store_global(params_.lse + tile_.batch * params_.lse_stride_batch + tile_.head * params_.lse_stride_head + row, lse);
-    }
+      if (column(i) < params_.head_dim_v) ptx::store_global_4b(out + column(i), scale == 0.0f ? 0u : ptx::cvt_pack<kBf16>(o[i][0] * scale, o[i][1] * scale));
+    if (params_.lse != nullptr && lane_ == 0) ptx::store_global(Epilogue<kSpec>::lse_row(params_, tile_) + row, lse);
   }
 
   TANDEM_DEVICE int column(int i) const { return 2 * lane_ + 64 * i; }

@@ -10,6 +10,7 @@
 #include "attention/params.hpp"
 #include "attention/scheduler.cuh"
 #include "attention/seqlens.cuh"
+#include "attention/sequence.cuh"
 #include "attention/softmax.cuh"
 #include "attention/spec.hpp"
 #include "attention/storage.cuh"
@@ -41,20 +42,24 @@ class Producer {
       timeline_.mark(TimelineEvent::tile_begin);
       announce(tile);
       const int kv_head = divide(tile.head, params_.kv_group);
-      load_k(tile.n_blocks - 1, kv_head, tile.batch);
+      const int first_block = Seqlens<kSpec>(params_, tile).first_block(tile.m_block);
+      const SequenceRows keys = key_rows<kSpec>(params_, tile);
+      load_k(tile.end_block - 1, kv_head, keys);
       load_q(tile);
       // K one block ahead of V: the consumers ask in this order.
 #pragma unroll 1
-      for (int n_block = tile.n_blocks - 2; n_block >= 0; --n_block) {
-        load_k(n_block, kv_head, tile.batch);
-        load_v(n_block + 1, kv_head, tile.batch);
+      for (int n_block = tile.end_block - 2; n_block >= first_block; --n_block) {
+        load_k(n_block, kv_head, keys);
+        load_v(n_block + 1, kv_head, keys);
       }
       // As late as hides the answer's way behind the last load: a tile that is taken early waits here while others stand idle.
       scheduler_.request_next();
-      load_v(0, kv_head, tile.batch);
+      load_v(first_block, kv_head, keys);
       scheduler_.advance();
     }
-    announce({0, 0, 0, kNoTile});
+    TileInfo none{};
+    none.end_block = kNoTile;
+    announce(none);
   }
 
  private:
@@ -73,23 +78,24 @@ class Producer {
       s_.q_ring.expect(q_at_, Storage::kQBytes);
 #pragma unroll
       for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim); ++chunk)
-        ptx::tma_load_4d(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q_map, s_.q_ring.full[q_at_.stage],
-                         chunk * tile::kChunkColumns, tile.m_block * kSpec.block_m(), tile.head, tile.batch, ptx::CacheHint::evict_first);
+        load_rows<kSpec>(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q_map, s_.q_ring.full[q_at_.stage],
+                         chunk * tile::kChunkColumns, query_rows<kSpec>(params_, tile), tile.m_block * kSpec.block_m(), tile.head,
+                         ptx::CacheHint::evict_first);
     }
     q_at_.advance();
   }
 
-  TANDEM_DEVICE void load_k(int n_block, int kv_head, int batch) {
-    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k_map, n_block, kv_head, batch);
+  TANDEM_DEVICE void load_k(int n_block, int kv_head, const SequenceRows& keys) {
+    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k_map, n_block, kv_head, keys);
   }
 
-  TANDEM_DEVICE void load_v(int n_block, int kv_head, int batch) {
-    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v_map, n_block, kv_head, batch);
+  TANDEM_DEVICE void load_v(int n_block, int kv_head, const SequenceRows& keys) {
+    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v_map, n_block, kv_head, keys);
   }
 
   template <int kBytes>
   TANDEM_DEVICE void load_block(tile::Ring<kSpec.stages>& ring, tile::RingPosition<kSpec.stages>& at, unsigned char* destination, const TensorMap& map,
-                                int n_block, int kv_head, int batch) {
+                                int n_block, int kv_head, const SequenceRows& keys) {
     constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_n);
     ring.acquire(at);
     timeline_.mark(TimelineEvent::load_acquired);
@@ -99,10 +105,10 @@ class Producer {
 #pragma unroll
       for (int chunk = 0; chunk < kBytes / kChunkBytes; ++chunk) {
         if constexpr (kSpec.cluster == 1)
-          ptx::tma_load_4d(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, row, kv_head, batch,
+          load_rows<kSpec>(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, keys, row, kv_head,
                            ptx::CacheHint::evict_last);
         else if (chunk % kSpec.cluster == ptx::cluster_cta_rank())  // each block of the cluster loads its chunks for both
-          ptx::tma_load_4d_multicast(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, row, kv_head, batch,
+          ptx::tma_load_4d_multicast(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, row, kv_head, keys.batch,
                                      ptx::CacheHint::evict_last, (1 << kSpec.cluster) - 1);
       }
     }
@@ -132,7 +138,6 @@ class Consumer {
   TANDEM_DEVICE Consumer(Storage& shared, const ForwardParams& params, int warpgroup)
       : s_(shared),
         params_(params),
-        seqlens_(params),
         warpgroup_(warpgroup),
         softmax_(params.scale_log2),
         epilogue_(params),
@@ -144,7 +149,7 @@ class Consumer {
     if (kSpec.turns != Turns::none && warpgroup_ == 0) give_turn_to(0);  // the first turn
     while (true) {
       const TileInfo tile = next_tile();
-      if (tile.n_blocks == kNoTile) break;
+      if (tile.end_block == kNoTile) break;
       timeline_.mark(TimelineEvent::tile_begin);
       const QPosition q = begin_tile();
       take_turn<Turns::gemm_issue>();
@@ -175,7 +180,11 @@ class Consumer {
     s_.tile_ring.wait(tile_at_);
     TileInfo tile = s_.tiles[tile_at_.stage];
     tile.m_block = ptx::warp_uniform(tile.m_block);
-    tile.n_blocks = ptx::warp_uniform(tile.n_blocks);
+    tile.end_block = ptx::warp_uniform(tile.end_block);
+    if constexpr (kSpec.ragged) {
+      tile.seqlen_q = ptx::warp_uniform(tile.seqlen_q);
+      tile.seqlen_k = ptx::warp_uniform(tile.seqlen_k);
+    }
     ptx::mbarrier_arrive(s_.tile_ring.empty[tile_at_.stage]);  // every thread for itself: each has read
     tile_at_.advance();
     return tile;
@@ -203,26 +212,35 @@ class Consumer {
   // All blocks of a tile, whose first QK is in flight.
   TANDEM_DEVICE void steps(const TileInfo& tile) {
     const int tile_row = tile.m_block * kSpec.block_m(), lane = ptx::lane_index();
-    const Mask<kSpec> mask(seqlens_, tile_row + row_in_tile() + lane / 4, lane);
-    const int unmasked = seqlens_.unmasked_blocks(tile_row + warpgroup_ * 64);  // blocks below it are seen whole
+    const Seqlens<kSpec> seqlens(params_, tile);
+    const Mask<kSpec> mask(seqlens, tile_row + row_in_tile() + lane / 4, lane);
+    const int first_block = seqlens.first_block(tile.m_block);
+    // Blocks [first_whole, end_whole) are seen whole.
+    const int first_whole = seqlens.first_whole(tile_row + warpgroup_ * 64), end_whole = seqlens.end_whole(tile_row + warpgroup_ * 64);
     softmax_.reset();
     accumulate_ = false;
-    int n_block = tile.n_blocks - 1;
+    int n_block = tile.end_block - 1;
 
     ptx::wgmma_wait_group<0>();  // nothing in flight
     ptx::wgmma_settle(r_s_);
     release_k();
-    if (n_block >= unmasked) mask.apply(r_s_, n_block);
+    cap();
+    if (n_block >= end_whole || n_block < first_whole) mask.apply(r_s_, n_block);
     softmax([] {});
     softmax_.no_correction();
     --n_block;
 
-    if constexpr (kSpec.causal) {
+    if constexpr (kSpec.causal || kSpec.local) {
+      const int end_of_masked = end_whole > first_block ? end_whole : first_block;
 #pragma unroll 1
-      for (; n_block >= unmasked; --n_block) step<true>(mask, n_block);
+      for (; n_block >= end_of_masked; --n_block) step<true>(mask, n_block);
     }
 #pragma unroll 1
-    for (; n_block >= 0; --n_block) step<false>(mask, n_block);
+    for (; n_block >= first_whole; --n_block) step<false>(mask, n_block);
+    if constexpr (kSpec.local) {
+#pragma unroll 1
+      for (; n_block >= first_block; --n_block) step<true>(mask, n_block);
+    }
 
     if constexpr (!kSpec.q_in_registers && !kOutputInQ) s_.q_ring.template release<1>(QPosition{q_stage_, 0});
     softmax_.rescale(r_o_);
@@ -247,6 +265,7 @@ class Consumer {
     }
     ptx::wgmma_settle(r_s_);
     release_k();
+    cap();
     if constexpr (kMasked) mask.apply(r_s_, n_block);
     softmax([this] {
       if constexpr (kSpec.overlap) settle_pv();  // nothing in flight
@@ -275,6 +294,14 @@ class Consumer {
   }
 
   // ---- softmax
+
+  // Scores that a softcap bends become tanh(s): the softmax's scale has the cap.
+  TANDEM_DEVICE void cap() {
+    if constexpr (kSpec.softcap) {
+#pragma unroll
+      for (float& score : r_s_) score = ptx::tanh_approx(score * params_.cap_scale);
+    }
+  }
 
   template <class Drain>
   TANDEM_DEVICE void softmax(Drain&& drain) {
@@ -356,7 +383,6 @@ class Consumer {
 
   Storage& s_;
   const ForwardParams& params_;
-  Seqlens<kSpec> seqlens_;
   int warpgroup_;
   Softmax<kSpec> softmax_;
   Epilogue<kSpec> epilogue_;

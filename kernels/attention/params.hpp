@@ -1,5 +1,6 @@
 // What a forward launch passes to the kernel: one struct, made by the host. Plain C++20, shared with the host.
 #pragma once
+#include "attention/tile_list.hpp"
 #include "ptx/tensor_map.hpp"
 
 namespace tandem {
@@ -40,6 +41,9 @@ struct StridedTensor {
   long long stride_batch, stride_row, stride_head;
 };
 
+// An open side of a window.
+constexpr int kOpen = 0x7fffffff;
+
 struct ForwardParams {
   TensorMap q_map, k_map, v_map, out_map;  // boxes: 64 columns x the tile's rows; out: 64 columns x 16 rows
   StridedTensor q, k, v, out;
@@ -47,9 +51,15 @@ struct ForwardParams {
   long long lse_stride_batch, lse_stride_head;  // elements
   unsigned long long* counter;                  // of the dynamic scheduler
   unsigned long long* timeline;                 // of a spec that notes it: timeline_bytes(grid), zeroed
-  int seqlen_q, seqlen_k;
+  int seqlen_q, seqlen_k;  // ragged: the rows of the tensors that hold the sequences
   int head_dim, head_dim_v;  // columns that exist; the tiles may be 8 wider
-  float scale_log2;          // softmax_scale * log2(e), positive
+  float scale_log2;          // softmax_scale * log2(e), positive; with a softcap softcap * log2(e)
+  float cap_scale;           // softmax_scale / softcap
+  const float* sinks;        // a logit for each query head; null: none
+  int window_left;           // keys before its own position that a query sees, or kOpen
+  int window_right;          // and after it
+  FastDivisor chunk;         // positions of an attention chunk; a divisor of 0: none
+  const TileList* tile_list; // of a ragged batch
   FastDivisor kv_group;      // query heads a KV head
   TileOrder order;
 };

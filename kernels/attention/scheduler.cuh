@@ -4,6 +4,7 @@
 #include "attention/storage.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/cluster.cuh"
+#include "ptx/ldst.cuh"
 #include "ptx/math.cuh"
 #include "ptx/warp.cuh"
 
@@ -12,27 +13,20 @@ namespace tandem::attention {
 template <ForwardSpec kSpec>
 class TileScheduler {
  public:
-  TANDEM_DEVICE explicit TileScheduler(const ForwardParams& params) : params_(params), seqlens_(params) {
+  TANDEM_DEVICE explicit TileScheduler(const ForwardParams& params) : params_(params) {
     tile_ = ptx::block_index() / kSpec.cluster;
+    if constexpr (kSpec.ragged)
+      tiles_ = static_cast<int>(ptx::load_global_relaxed(&params.tile_list->entries)) * params.order.heads.divisor;
+    else
+      tiles_ = params.order.tiles;
     if constexpr (kSpec.scheduler == Scheduler::dynamic_persistent) counting_ = ptx::load_global_relaxed(params.counter) >> 32 == kCounterMark >> 32;
   }
 
-  TANDEM_DEVICE bool done() const { return tile_ >= params_.order.tiles; }
+  TANDEM_DEVICE bool done() const { return tile_ >= tiles_; }
 
   TANDEM_DEVICE TileInfo current() const {
-    const TileOrder& order = params_.order;
-    const int section = divide(tile_, order.section_tiles);
-    const int in_section = tile_ - section * order.section_tiles.divisor;
-    const FastDivisor& pairs = section == order.last_section ? order.last_section_pairs : order.section_pairs;
-    int m_block = divide(in_section, pairs);
-    const int pair = section * order.pairs_per_section + in_section - m_block * pairs.divisor;
-    if constexpr (kSpec.causal) m_block = order.m_blocks - 1 - m_block;
-    if constexpr (kSpec.cluster > 1) m_block = m_block * kSpec.cluster + ptx::cluster_cta_rank();
-    TileInfo tile;
-    tile.m_block = m_block;
-    tile.batch = divide(pair, order.heads);
-    tile.head = pair - tile.batch * order.heads.divisor;
-    tile.n_blocks = seqlens_.n_blocks(m_block);
+    TileInfo tile = kSpec.ragged ? listed() : computed();
+    tile.end_block = Seqlens<kSpec>(params_, tile).end_block(tile.m_block);
     return tile;
   }
 
@@ -44,14 +38,14 @@ class TileScheduler {
         const u32 taken = static_cast<u32>(ptx::atomic_add_global(params_.counter, 1));
         next_ = static_cast<int>(taken) + ptx::grid_size();
         // Every block asks until it is refused, so `tiles` requests are made in all; the last one leaves the counter as it was found.
-        if (taken == static_cast<u32>(params_.order.tiles) - 1) ptx::store_global_relaxed(params_.counter, kCounterMark);
+        if (taken == static_cast<u32>(tiles_) - 1) ptx::store_global_relaxed(params_.counter, kCounterMark);
       }
     }
   }
 
   TANDEM_DEVICE void advance() {
     if constexpr (kSpec.scheduler == Scheduler::single_tile) {
-      tile_ = params_.order.tiles;
+      tile_ = tiles_;
     } else if constexpr (kSpec.scheduler == Scheduler::static_persistent) {
       tile_ += ptx::grid_size() / kSpec.cluster;
     } else {
@@ -60,8 +54,41 @@ class TileScheduler {
   }
 
  private:
+  // From the list: all heads of an entry, then the next entry.
+  TANDEM_DEVICE TileInfo listed() const {
+    const int index = divide(tile_, params_.order.heads);
+    const TileEntry* const entry = reinterpret_cast<const TileEntry*>(params_.tile_list + 1) + index;
+    const auto load = [](const int& word) { return ptx::warp_uniform(static_cast<int>(ptx::load_global_4b(&word))); };
+    TileInfo tile;
+    tile.m_block = load(entry->m_block);
+    tile.head = tile_ - index * params_.order.heads.divisor;
+    tile.batch = load(entry->q_batch);
+    tile.seqlen_q = load(entry->seqlen_q);
+    tile.seqlen_k = load(entry->seqlen_k);
+    tile.q_end = load(entry->q_end);
+    tile.k_end = load(entry->k_end);
+    tile.k_batch = load(entry->k_batch);
+    return tile;
+  }
+
+  TANDEM_DEVICE TileInfo computed() const {
+    const TileOrder& order = params_.order;
+    const int section = divide(tile_, order.section_tiles);
+    const int in_section = tile_ - section * order.section_tiles.divisor;
+    const FastDivisor& pairs = section == order.last_section ? order.last_section_pairs : order.section_pairs;
+    int m_block = divide(in_section, pairs);
+    const int pair = section * order.pairs_per_section + in_section - m_block * pairs.divisor;
+    if constexpr (kSpec.causal) m_block = order.m_blocks - 1 - m_block;
+    if constexpr (kSpec.cluster > 1) m_block = m_block * kSpec.cluster + ptx::cluster_cta_rank();
+    TileInfo tile{};
+    tile.m_block = m_block;
+    tile.batch = divide(pair, order.heads);
+    tile.head = pair - tile.batch * order.heads.divisor;
+    return tile;
+  }
+
   const ForwardParams& params_;
-  Seqlens<kSpec> seqlens_;
+  int tiles_ = 0;
   int tile_ = 0;
   int next_ = 0;
   bool counting_ = false;

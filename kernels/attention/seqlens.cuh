@@ -2,6 +2,7 @@
 #pragma once
 #include "attention/params.hpp"
 #include "attention/spec.hpp"
+#include "attention/storage.cuh"
 #include "ptx/math.cuh"
 #include "ptx/platform.cuh"
 
@@ -12,32 +13,61 @@ TANDEM_DEVICE int divide(int n, const FastDivisor& by) {
   return static_cast<int>((value + ptx::multiply_high(value, by.multiplier)) >> by.shift);
 }
 
+// Of the sequence that a tile belongs to. Both ends of the visible keys rise with the query.
 template <ForwardSpec kSpec>
 struct Seqlens {
+  const ForwardParams& params;
   int seqlen_q;
   int seqlen_k;
 
-  TANDEM_DEVICE explicit Seqlens(const ForwardParams& params) : seqlen_q(params.seqlen_q), seqlen_k(params.seqlen_k) {}
+  TANDEM_DEVICE Seqlens(const ForwardParams& p, const TileInfo& tile)
+      : params(p), seqlen_q(kSpec.ragged ? tile.seqlen_q : p.seqlen_q), seqlen_k(kSpec.ragged ? tile.seqlen_k : p.seqlen_k) {}
 
-  // Keys [0, visible_keys) are seen by query `row`. Negative if it stands before the first key.
-  TANDEM_DEVICE int visible_keys(int row) const {
-    if constexpr (!kSpec.causal) return seqlen_k;
-    const int through_diagonal = row + 1 + seqlen_k - seqlen_q;
-    return through_diagonal < seqlen_k ? through_diagonal : seqlen_k;
+  // Keys [first_key, end_key) are seen by query `row`. Empty if it stands before the first key.
+  TANDEM_DEVICE int first_key(int row) const {
+    if constexpr (!kSpec.local) return 0;
+    const int position = row + seqlen_k - seqlen_q;
+    const int by_window = params.window_left > position ? 0 : position - params.window_left;
+    const int by_chunk = position < 0 ? 0 : chunk_of(position);
+    return by_window > by_chunk ? by_window : by_chunk;
+  }
+  TANDEM_DEVICE int end_key(int row) const {
+    if constexpr (!kSpec.causal && !kSpec.local) return seqlen_k;
+    const int position = row + seqlen_k - seqlen_q;
+    int end = seqlen_k;
+    if constexpr (kSpec.causal)
+      end = smaller(position + 1, end);
+    else if (params.window_right < seqlen_k - position)
+      end = smaller(position + params.window_right + 1, end);
+    if constexpr (kSpec.local) {
+      if (params.chunk.divisor != 0) {
+        const int chunk = position < 0 ? -params.chunk.divisor : chunk_of(position);
+        if (chunk < end - params.chunk.divisor) end = chunk + params.chunk.divisor;
+      }
+    }
+    return end;
   }
 
-  // Key blocks that some query of the tile sees; at least one, so that every tile runs the same path (a block that nobody sees is masked).
-  TANDEM_DEVICE int n_blocks(int m_block) const {
-    const int visible = visible_keys(m_block * kSpec.block_m() + kSpec.block_m() - 1);
-    const int blocks = (visible + kSpec.block_n - 1) / kSpec.block_n;
-    return blocks > 1 ? blocks : 1;
+  // Key blocks [first_block, end_block) are seen by some query of the tile; at least one, so that every tile runs the same path (a block
+  // that nobody sees is masked).
+  TANDEM_DEVICE int first_block(int m_block) const { return first_key(m_block * kSpec.block_m()) / kSpec.block_n; }
+  TANDEM_DEVICE int end_block(int m_block) const {
+    const int end = (end_key(m_block * kSpec.block_m() + kSpec.block_m() - 1) + kSpec.block_n - 1) / kSpec.block_n;
+    const int least = first_block(m_block) + 1;
+    return end > least ? end : least;
   }
 
-  // Blocks [0, unmasked_blocks) are seen whole by every query from `first_row` on.
-  TANDEM_DEVICE int unmasked_blocks(int first_row) const {
-    const int visible = visible_keys(first_row);
-    return visible > 0 ? visible / kSpec.block_n : 0;
+  // Blocks [first_whole, end_whole) are seen whole by each of the 64 queries from `row` on.
+  TANDEM_DEVICE int first_whole(int row) const { return (first_key(row + 63) + kSpec.block_n - 1) / kSpec.block_n; }
+  TANDEM_DEVICE int end_whole(int row) const {
+    const int end = end_key(row);
+    return end > 0 ? end / kSpec.block_n : 0;
   }
+
+ private:
+  TANDEM_DEVICE static int smaller(int a, int b) { return a < b ? a : b; }
+  // First position of the attention chunk that a position lies in; 0 without chunks.
+  TANDEM_DEVICE int chunk_of(int position) const { return params.chunk.divisor == 0 ? 0 : divide(position, params.chunk) * params.chunk.divisor; }
 };
 
 }  // namespace tandem::attention

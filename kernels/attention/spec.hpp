@@ -29,6 +29,9 @@ struct ForwardSpec {
   int head_dim = 128;    // width of the Q and K tiles, a multiple of 16; the tensors may be 8 narrower
   int head_dim_v = 128;  // width of the V and O tiles
   bool causal = false;   // two trip counts and a mask: worth a kernel of its own
+  bool local = false;    // windows and attention chunks: visible keys have a lower end too; with causal the upper end stays the diagonal
+  bool softcap = false;  // a second instruction of the exp unit for each score
+  bool ragged = false;   // lengths are read on the device, tiles come from a list that prepare.cuh made
 
   int consumer_warpgroups = 2;  // 64 queries each
   int block_n = 128;            // keys a step

@@ -12,8 +12,12 @@ namespace tandem::attention {
 struct alignas(16) TileInfo {
   int m_block;
   int head;
-  int batch;
-  int n_blocks;  // keys blocks to visit, from the last to the first; at least 1. kNoTile: no more tiles
+  int batch;      // of q and out
+  int end_block;  // key blocks are visited from the one before it down to Seqlens::first_block. kNoTile: no more tiles
+  // Of a ragged batch: as in TileEntry.
+  int seqlen_q, seqlen_k;
+  int q_end, k_end;
+  int k_batch;
 };
 constexpr int kNoTile = -1;
 constexpr int kTileSlots = 2;

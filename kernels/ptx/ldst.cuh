@@ -22,6 +22,12 @@ TANDEM_DEVICE u32 load_global_4b(const void* source) {
   return word;
 }
 
+TANDEM_DEVICE float load_global(const float* source) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(source) : "memory");
+  return value;
+}
+
 TANDEM_DEVICE void store_global_4b(void* destination, u32 word) { asm volatile("st.global.b32 [%0], %1;" ::"l"(destination), "r"(word) : "memory"); }
 
 TANDEM_DEVICE void store_global_16b(void* destination, u32 w0, u32 w1, u32 w2, u32 w3) {

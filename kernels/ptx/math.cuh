@@ -11,6 +11,13 @@ TANDEM_DEVICE float exp2_approx(float x) {
   return y;
 }
 
+// tanh(x), relative error below 2^-10.9.
+TANDEM_DEVICE float tanh_approx(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 TANDEM_DEVICE float log2_approx(float x) {
   float y;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

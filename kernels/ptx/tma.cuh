@@ -1,5 +1,6 @@
 // Tensor Memory Accelerator: copies of boxes between a tensor in global memory and shared memory, described by a tensor map.
-// All maps here have rank 4, coordinates (column, row, head, batch). Parts of a box outside the tensor are read as zero and not written.
+// Coordinates are (column, row, head, batch), of ragged tensors (column, row, head, end, batch): see tile/sequence.cuh. Parts of a box outside
+// the tensor are read as zero and not written.
 #pragma once
 #include "ptx/mbarrier.cuh"
 #include "ptx/platform.cuh"
@@ -22,6 +23,14 @@ TANDEM_DEVICE void tma_load_4d(void* destination, const TensorMap& map, Barrier&
                : "memory");
 }
 
+TANDEM_DEVICE void tma_load_5d(void* destination, const TensorMap& map, Barrier& barrier, int column, int row, int head, int end, int batch, CacheHint hint) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(
+          shared_address(destination)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(column), "r"(row), "r"(head), "r"(end), "r"(batch), "l"(static_cast<u64>(hint))
+      : "memory");
+}
+
 // The same box to the same offset of every CTA in `cta_mask`; each of them gets the bytes on its own barrier at the same offset.
 TANDEM_DEVICE void tma_load_4d_multicast(void* destination, const TensorMap& map, Barrier& barrier, int column, int row, int head, int batch, CacheHint hint,
                                          u16 cta_mask) {
@@ -36,6 +45,12 @@ TANDEM_DEVICE void tma_load_4d_multicast(void* destination, const TensorMap& map
 TANDEM_DEVICE void tma_store_4d(const TensorMap& map, const void* source, int column, int row, int head, int batch) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map), "r"(shared_address(source)), "r"(column),
                "r"(row), "r"(head), "r"(batch)
+               : "memory");
+}
+
+TANDEM_DEVICE void tma_store_5d(const TensorMap& map, const void* source, int column, int row, int head, int end, int batch) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map), "r"(shared_address(source)),
+               "r"(column), "r"(row), "r"(head), "r"(end), "r"(batch)
                : "memory");
 }
 

@@ -32,16 +32,22 @@ struct Choice {
 };
 
 const KernelImage* find_image(const ForwardSpec& spec) {
-  for (std::size_t i = 0; i < kShippedCount; ++i)
-    if (shipped_forward(i) == spec) return &shipped_image(i);
+  for (std::size_t i = 0; i < kPlayedCount; ++i)
+    if (played_forward(i) == spec) return &played_image(i);
   for (std::size_t i = 0; i < kScheduleCount; ++i)
     if (kSchedules[i].spec == spec) return &schedule_image(i);
   return nullptr;
 }
 
-// What the planner takes, if that ships; else the shipped kernel with the narrowest tiles that the head dims fit into: what a tile is wider
+// A window that is open to the left and ends at the query is the causal mask.
+bool serves_mask(const ForwardSpec& spec, const ForwardProblem& problem) {
+  return (spec.causal == problem.causal && spec.local == problem.local()) || (spec.local && !spec.causal);
+}
+
+// What the planner takes, if the model holds it; else its kernel with the narrowest tiles that the head dims fit into: what a tile is wider
 // than the tensors reads as zero.
-Result<Choice> choose_kernel(const ForwardProblem& problem) {
+Result<Choice> choose_kernel(const ForwardProblem& asked) {
+  const ForwardProblem problem = problem_of_part(asked, 0);
   const char* override_text = std::getenv("TANDEM_FORWARD_SPEC");
   const bool overridden = override_text != nullptr && *override_text != '\0';
   const auto plan = plan_forward(problem, kModelDevice, overridden ? override_text : "");
@@ -50,21 +56,22 @@ Result<Choice> choose_kernel(const ForwardProblem& problem) {
   if (overridden) {
     if (!plan.ok()) return plan.status();
     return Status(StatusCode::unsupported,
-                  fmt::format("the model holds the shipped kernels, and {} is none of them; take it into kShippedTiles of src/plan/shipped.hpp to play it",
+                  fmt::format("the model does not hold {}; take it into kMaskedTiles of model/forward/masked.hpp to play it",
                               name_of(plan.value().spec)));
   }
   std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < kShippedCount; ++i) {
-    const ForwardSpec spec = shipped_forward(i);
-    if (spec.causal != problem.causal || spec.dtype != (problem.type == ElementType::bf16 ? DType::bf16 : DType::fp16)) continue;
+  for (std::size_t i = 0; i < kPlayedCount; ++i) {
+    const ForwardSpec spec = played_forward(i);
+    if (!serves_mask(spec, problem) || spec.softcap != problem.softcap || spec.ragged != problem.ragged()) continue;
+    if (spec.dtype != (problem.type == ElementType::bf16 ? DType::bf16 : DType::fp16)) continue;
     if (spec.head_dim < problem.head_dim || spec.head_dim_v < problem.head_dim_v) continue;
     const auto width = [](const ForwardSpec& s) { return s.head_dim + s.head_dim_v; };
-    if (!best || width(spec) < width(shipped_forward(*best))) best = i;
+    if (!best || width(spec) < width(played_forward(*best))) best = i;
   }
   if (!best)
     return Status(StatusCode::unsupported,
-                  fmt::format("no shipped kernel has tiles for head_dim {} and head_dim_v {}", problem.head_dim, problem.head_dim_v));
-  return Choice{&shipped_image(*best), shipped_forward(*best), "the narrowest shipped tiles that hold the head dims"};
+                  fmt::format("the model holds no kernel with tiles for head_dim {} and head_dim_v {} and this mask", problem.head_dim, problem.head_dim_v));
+  return Choice{&played_image(*best), played_forward(*best), "the narrowest tiles in the model that hold the head dims"};
 }
 
 class ModelForward final : public ForwardExecutable {
@@ -73,7 +80,7 @@ class ModelForward final : public ForwardExecutable {
       : problem_(problem),
         choice_(std::move(choice)),
         spec_(choice_.spec),
-        geometry_(make_geometry(spec_, problem, multiprocessors_for(spec_), kModelDevice.section_bytes)) {}
+        geometry_(make_geometry(spec_, problem_of_part(problem, 0), multiprocessors_for(spec_), kModelDevice.section_bytes)) {}
 
   std::size_t workspace_size() const override { return geometry_.workspace_bytes; }
 
@@ -93,7 +100,7 @@ class ModelForward final : public ForwardExecutable {
     launch.call = call;
     launch.multiprocessors = multiprocessors_for(spec_);
     launch.section_bytes = kModelDevice.section_bytes;
-    if (geometry_.workspace_bytes > 0) launch.counter = static_cast<unsigned long long*>(workspace.data);
+    if (geometry_.workspace_bytes > 0) launch.workspace = workspace.data;
     launch.seed = seed_from_environment().value_or(runs_.fetch_add(1, std::memory_order_relaxed));
     launch.timed = spec_.timeline;
     const LaunchReport report = run_forward(launch);

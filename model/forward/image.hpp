@@ -67,8 +67,8 @@ inline std::string forward_role(int warp) {
 inline std::string forward_tile(const unsigned char* bytes) {
   attention::TileInfo tile;
   std::memcpy(&tile, bytes, sizeof tile);
-  if (tile.n_blocks == attention::kNoTile) return "no more tiles";
-  return fmt::format("m_block {}, head {}, batch {}, {} key blocks", tile.m_block, tile.head, tile.batch, tile.n_blocks);
+  if (tile.end_block == attention::kNoTile) return "no more tiles";
+  return fmt::format("m_block {}, head {}, batch {}, key blocks below {}", tile.m_block, tile.head, tile.batch, tile.end_block);
 }
 
 inline std::string forward_map(const void* map, const void* params) {

@@ -16,11 +16,12 @@ struct ForwardLaunch {
   ForwardCall call;
   int multiprocessors = 4;             // few: each block then works on several tiles, and hands over between them
   std::int64_t section_bytes = 1 << 20;
-  unsigned long long* counter = nullptr;  // of the dynamic scheduler; nullptr: one of its own
+  void* workspace = nullptr;  // as the geometry asks for it; nullptr: one of its own
   std::uint64_t seed = 0;
   bool timed = false;  // in virtual time: what a kernel that notes a timeline is run for
 };
 
+// Of the launches that a call takes, the report of the first that failed, else of the last.
 LaunchReport run_forward(const ForwardLaunch& launch);
 
 }  // namespace tandem::model

@@ -1,9 +1,10 @@
-// The shipped forward kernels, and those that note a timeline, ready to run in the model.
+// The kernels that the model plays: the shipped ones, some for each mask and for ragged batches, and those that note a timeline.
 #pragma once
 
 #include <cstddef>
 #include <iterator>
 
+#include "forward/masked.hpp"
 #include "plan/schedules.hpp"
 #include "plan/shipped.hpp"
 
@@ -14,6 +15,10 @@ using Entry = void (*)(const void* params);
 // Translation units that the kernels are spread over.
 inline constexpr std::size_t kParts = TANDEM_MODEL_PARTS;
 
+// First the shipped kernels, then kMasked.
+inline constexpr std::size_t kPlayedCount = kShippedCount + kMaskedCount;
+constexpr ForwardSpec played_forward(std::size_t index) { return index < kShippedCount ? shipped_forward(index) : masked_forward(index - kShippedCount); }
+
 // The kernel of that index, which must be kPart modulo kParts.
 template <std::size_t kPart>
 Entry entry_of_part(std::size_t index);
@@ -22,10 +27,14 @@ Entry entry_of_part(std::size_t index);
 inline constexpr std::size_t kScheduleCount = std::size(kSchedules);
 Entry entry_of_schedule(std::size_t index);
 
+// What makes the tile list of a ragged batch.
+Entry prepare_entry();
+
 struct KernelImage;
 
-// `index` as in shipped_forward(). Made at the first call.
-const KernelImage& shipped_image(std::size_t index);
+// `index` as in played_forward(). Made at the first call.
+const KernelImage& played_image(std::size_t index);
+const KernelImage& prepare_image();
 const KernelImage& schedule_image(std::size_t index);
 
 }  // namespace tandem::model

@@ -14,6 +14,12 @@ TANDEM_DEVICE u32 load_global_4b(const void* source) {
   return word;
 }
 
+TANDEM_DEVICE float load_global(const float* source) {
+  float value;
+  device::load_global(source, &value, 4);
+  return value;
+}
+
 TANDEM_DEVICE void store_global_4b(void* destination, u32 word) { device::store_global(destination, &word, 4); }
 
 TANDEM_DEVICE void store_global_16b(void* destination, u32 w0, u32 w1, u32 w2, u32 w3) {

@@ -19,6 +19,10 @@ TANDEM_DEVICE float exp2_approx(float x) {
   TANDEM_COUNT(element);
   return model_math::flush(::exp2f(model_math::flush(x)));
 }
+TANDEM_DEVICE float tanh_approx(float x) {
+  TANDEM_COUNT(element);
+  return ::tanhf(x);
+}
 TANDEM_DEVICE float log2_approx(float x) { return ::log2f(model_math::flush(x)); }
 TANDEM_DEVICE float reciprocal(float x) { return model_math::flush(1.0f / model_math::flush(x)); }
 

@@ -18,6 +18,11 @@ TANDEM_DEVICE void tma_load_4d(void* destination, const TensorMap& map, Barrier&
   device::tma_load(destination, map, &barrier, coordinates, 4, 0);
 }
 
+TANDEM_DEVICE void tma_load_5d(void* destination, const TensorMap& map, Barrier& barrier, int column, int row, int head, int end, int batch, CacheHint) {
+  const int coordinates[5] = {column, row, head, end, batch};
+  device::tma_load(destination, map, &barrier, coordinates, 5, 0);
+}
+
 TANDEM_DEVICE void tma_load_4d_multicast(void* destination, const TensorMap& map, Barrier& barrier, int column, int row, int head, int batch, CacheHint,
                                          u16 cta_mask) {
   const int coordinates[4] = {column, row, head, batch};
@@ -27,6 +32,11 @@ TANDEM_DEVICE void tma_load_4d_multicast(void* destination, const TensorMap& map
 TANDEM_DEVICE void tma_store_4d(const TensorMap& map, const void* source, int column, int row, int head, int batch) {
   const int coordinates[4] = {column, row, head, batch};
   device::tma_store(map, source, coordinates, 4);
+}
+
+TANDEM_DEVICE void tma_store_5d(const TensorMap& map, const void* source, int column, int row, int head, int end, int batch) {
+  const int coordinates[5] = {column, row, head, end, batch};
+  device::tma_store(map, source, coordinates, 5);
 }
 
 TANDEM_DEVICE void tma_store_commit() { device::tma_store_commit(); }

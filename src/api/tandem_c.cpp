@@ -79,11 +79,6 @@ Status check_workspace(const tandem_forward_plan& plan, const void* workspace, s
   return {};
 }
 
-std::string describe(const tandem::ForwardProblem& problem) {
-  return fmt::format("{} batch {} seqlen_q {} seqlen_k {} heads {}/{} head_dim {}/{} {}", tandem::name_of(problem.type), problem.batch, problem.seqlen_q,
-                     problem.seqlen_k, problem.num_heads, problem.num_heads_kv, problem.head_dim, problem.head_dim_v, problem.causal ? "causal" : "full");
-}
-
 }  // namespace
 
 extern "C" {
@@ -187,7 +182,7 @@ tandem_status tandem_forward_run(const tandem_forward_plan* plan, const tandem_f
     ForwardRequest request;
     if (Status status = tandem::api::validate(args, Addresses::required, request); !status.ok()) return status;
     if (request.problem != plan->problem)
-      return invalid(fmt::format("args describe {}; this plan was prepared for {}", describe(request.problem), describe(plan->problem)));
+      return invalid(fmt::format("args describe {}; this plan was prepared for {}", tandem::describe(request.problem), tandem::describe(plan->problem)));
     if (plan->executable == nullptr) return {};
     if (Status status = check_workspace(*plan, workspace, workspace_size); !status.ok()) return status;
     return plan->executable->run(request.call, {workspace, workspace_size}, stream);

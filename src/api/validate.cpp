@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <tuple>
 
 namespace tandem::api {
 namespace {
@@ -125,10 +126,84 @@ Status read_lse(const tandem_forward_args& args, const ForwardProblem& problem, 
     call.lse_stride_batch = multiply(problem.num_heads, problem.seqlen_q);
     return {};
   }
-  if (problem.batch == 0 || problem.num_heads == 0) return {};
+  if (problem.batch_of_q() == 0 || problem.num_heads == 0) return {};
   return distinct_elements(
       "lse", problem.seqlen_q,
-      std::array<Axis, 2>{Axis{problem.batch, args.lse_stride_batch, "lse_stride_batch"}, Axis{problem.num_heads, args.lse_stride_head, "lse_stride_head"}});
+      std::array<Axis, 2>{Axis{problem.batch_of_q(), args.lse_stride_batch, "lse_stride_batch"}, Axis{problem.num_heads, args.lse_stride_head, "lse_stride_head"}});
+}
+
+// A flag of the C interface.
+Status is_flag(const char* name, std::int32_t value) {
+  if (value == 0 || value == 1) return {};
+  return invalid("{} is {}; it must be 0 or 1", name, value);
+}
+
+Status read_masks(const tandem_forward_args& args, ForwardProblem& problem, ForwardCall& call) {
+  if (Status status = is_flag("causal", args.causal); !status.ok()) return status;
+  if (Status status = is_flag("window", args.window); !status.ok()) return status;
+  if (args.window == 0 && (args.window_left != 0 || args.window_right != 0))
+    return invalid("window is 0 and window_left is {}, window_right {}; set window to 1 to have them, or both to 0", args.window_left, args.window_right);
+  if (args.attention_chunk < 0) return invalid("attention_chunk is {}; it must be 0 (none) or the positions of a chunk", args.attention_chunk);
+  if (!std::isfinite(args.softcap) || args.softcap < 0)
+    return invalid("softcap is {}; it must be 0 (none) or the finite bound that scores approach", args.softcap);
+  if (reinterpret_cast<std::uintptr_t>(args.sinks) % alignof(float) != 0)
+    return invalid("sinks is {}; it must be a multiple of 4 bytes", static_cast<const void*>(args.sinks));
+  problem.causal = args.causal == 1;
+  if (args.window == 1) {
+    // A side that reaches past every key is open, and a right side of 0 is causal: such masks need no kernel of their own.
+    const std::int64_t all = add(problem.seqlen_q, problem.seqlen_k);
+    problem.window_left = args.window_left < 0 || args.window_left >= all ? -1 : args.window_left;
+    problem.window_right = args.window_right < 0 || args.window_right >= all ? -1 : args.window_right;
+    problem.causal = problem.causal || problem.window_right == 0;
+  }
+  if (problem.causal) problem.window_right = -1;
+  problem.attention_chunk = std::min<std::int64_t>(args.attention_chunk, std::numeric_limits<std::int32_t>::max());
+  problem.softcap = args.softcap > 0;
+  problem.sinks = args.sinks != nullptr;
+  call.softcap = args.softcap;
+  call.sinks = args.sinks;
+  return {};
+}
+
+Status read_lengths(const tandem_forward_args& args, ForwardProblem& problem, ForwardCall& call) {
+  const struct {
+    const char* name;
+    const std::int32_t* data;
+    const std::int32_t*& place;
+  } arrays[] = {{"cu_seqlens_q", args.cu_seqlens_q, call.cu_seqlens_q},
+                {"cu_seqlens_k", args.cu_seqlens_k, call.cu_seqlens_k},
+                {"seqused_q", args.seqused_q, call.seqused_q},
+                {"seqused_k", args.seqused_k, call.seqused_k}};
+  for (const auto& [name, data, place] : arrays) {
+    if (reinterpret_cast<std::uintptr_t>(data) % alignof(std::int32_t) != 0)
+      return invalid("{} is {}; it must be a multiple of 4 bytes", name, static_cast<const void*>(data));
+    place = data;
+  }
+  problem.packed_q = args.cu_seqlens_q != nullptr;
+  problem.packed_k = args.cu_seqlens_k != nullptr;
+  problem.used_q = args.seqused_q != nullptr;
+  problem.used_k = args.seqused_k != nullptr;
+  if (args.num_sequences < 0) return invalid("num_sequences is {}; it must be 0 or more", args.num_sequences);
+  for (const auto& [name, value, packed] : {std::tuple{"max_seqlen_q", args.max_seqlen_q, problem.packed_q}, {"max_seqlen_k", args.max_seqlen_k, problem.packed_k}}) {
+    if (value < 0) return invalid("{} is {}; it must be 0 (not known) or more", name, value);
+    if (value > 0 && !packed) return invalid("{} is {} and its sequences are not packed; it must be 0: the tensor says how long they are", name, value);
+  }
+  if (problem.packed_q || problem.packed_k) {
+    problem.batch = args.num_sequences;
+  } else {
+    if (args.num_sequences != 0 && args.num_sequences != call.q.shape[0])
+      return invalid("num_sequences is {} and q has batch {}; without cu_seqlens it must be that or 0", args.num_sequences, call.q.shape[0]);
+    problem.batch = call.q.shape[0];
+  }
+  const auto batch_of = [&](const char* name, const Tensor& tensor, bool packed) -> Status {
+    if (packed && tensor.shape[0] != 1) return invalid("{}.shape[0] (batch) is {}; it must be 1: cu_seqlens packs its sequences along seqlen", name, tensor.shape[0]);
+    if (!packed && tensor.shape[0] != problem.batch)
+      return invalid("{}.shape[0] (batch) is {}; it must be {}, {}", name, tensor.shape[0],
+                     problem.packed_q || problem.packed_k ? "num_sequences" : "that of q", problem.batch);
+    return {};
+  };
+  if (Status status = batch_of("q", call.q, problem.packed_q); !status.ok()) return status;
+  return batch_of("k", call.k, problem.packed_k);
 }
 
 }  // namespace
@@ -149,8 +224,7 @@ Status validate(const tandem_forward_args* args, Addresses addresses, ForwardReq
       .then([&] { return same_type("k", call.k, call.q); })
       .then([&] { return same_type("v", call.v, call.q); })
       .then([&] { return same_type("out", call.out, call.q); })
-      .then([&] { return same_extent("k", call.k, 0, "q", call.q.shape[0]); })
-      .then([&] { return same_extent("v", call.v, 0, "q", call.q.shape[0]); })
+      .then([&] { return same_extent("v", call.v, 0, "k", call.k.shape[0]); })
       .then([&] { return same_extent("v", call.v, 1, "k", call.k.shape[1]); })
       .then([&] { return same_extent("v", call.v, 2, "k", call.k.shape[2]); })
       .then([&] { return same_extent("k", call.k, 3, "q", call.q.shape[3]); })
@@ -163,19 +237,24 @@ Status validate(const tandem_forward_args* args, Addresses addresses, ForwardReq
 
   ForwardProblem& problem = request.problem;
   problem = {.type = call.q.type,
-             .batch = call.q.shape[0],
              .seqlen_q = call.q.shape[1],
              .seqlen_k = call.k.shape[1],
              .num_heads = call.q.shape[2],
              .num_heads_kv = call.k.shape[2],
              .head_dim = call.q.shape[3],
-             .head_dim_v = call.v.shape[3],
-             .causal = args->causal == 1};
+             .head_dim_v = call.v.shape[3]};
+  if (Status status = read_lengths(*args, problem, call); !status.ok()) return status;
+  problem.longest_q = std::min(args->max_seqlen_q, problem.seqlen_q);
+  problem.longest_k = std::min(args->max_seqlen_k, problem.seqlen_k);
+  if (Status status = read_masks(*args, problem, call); !status.ok()) return status;
+  if (args->sm_margin < 0) return invalid("sm_margin is {}; it must be 0 or the multiprocessors to leave to others", args->sm_margin);
+  if (Status status = is_flag("batch_invariant", args->batch_invariant); !status.ok()) return status;
+  problem.sm_margin = args->sm_margin;
+  problem.batch_invariant = args->batch_invariant == 1;
   if (problem.num_heads_kv == 0 && problem.num_heads > 0)
     return invalid("k.shape[2] (heads) is 0 and q has {} heads; it must be at least 1", problem.num_heads);
   if (problem.num_heads > 0 && problem.num_heads % problem.num_heads_kv != 0)
     return invalid("q has {} heads and k has {}; the heads of q must be a multiple of those of k", problem.num_heads, problem.num_heads_kv);
-  if (args->causal != 0 && args->causal != 1) return invalid("causal is {}; it must be 0 or 1", args->causal);
   if (!std::isfinite(args->softmax_scale) || args->softmax_scale < 0)
     return invalid("softmax_scale is {}; it must be finite and not negative (1/sqrt(head_dim) is usual)", args->softmax_scale);
   call.softmax_scale = args->softmax_scale;

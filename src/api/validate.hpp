@@ -16,7 +16,7 @@ enum class Addresses { required, optional };
 
 Status validate(const tandem_forward_args* args, Addresses addresses, ForwardRequest& request);
 
-// No queries to answer: nothing is launched.
-inline bool nothing_to_do(const ForwardProblem& problem) { return problem.batch == 0 || problem.seqlen_q == 0 || problem.num_heads == 0; }
+// No rows of out: nothing is launched. (Packed rows may belong to no sequence, and are then to be zeroed.)
+inline bool nothing_to_do(const ForwardProblem& problem) { return problem.batch_of_q() == 0 || problem.seqlen_q == 0 || problem.num_heads == 0; }
 
 }  // namespace tandem::api

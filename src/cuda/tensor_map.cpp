@@ -13,9 +13,9 @@ Status encode(const Driver& driver, const TensorMapRequest& request, EncodedMap&
     call = "cuTensorMapReplaceAddress";
     result = driver.tensor_map_replace_address(map, const_cast<void*>(request.base));
   } else {
-    constexpr cuuint32_t kUnitStride[4] = {1, 1, 1, 1};
+    constexpr cuuint32_t kUnitStride[5] = {1, 1, 1, 1, 1};
     call = "cuTensorMapEncodeTiled";
-    result = driver.tensor_map_encode_tiled(map, request.type == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+    result = driver.tensor_map_encode_tiled(map, request.type == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, request.rank,
                                             const_cast<void*>(request.base), request.extent.data(), request.stride_bytes.data(), request.box.data(),
                                             kUnitStride, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

@@ -39,6 +39,8 @@ std::string kernel_source(const ForwardSpec& spec) {
   return fmt::format("#include \"attention/spec.hpp\"\nconstexpr tandem::ForwardSpec kSpec = {};\n#include \"entry/forward.cu\"\n", to_initializer(spec));
 }
 
+std::string prepare_source() { return "#include \"entry/prepare.cu\"\n"; }
+
 std::span<const char* const> compile_options() {
   static constexpr const char* kOptions[] = {
       "--gpu-architecture=sm_90a", "--std=c++20", "--ptxas-options=-v", "--no-cache",  // the log matters: never a hit of NVRTC's own cache

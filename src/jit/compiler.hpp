@@ -24,7 +24,12 @@ std::string kernel_source(const ForwardSpec& spec);
 // Options of every compilation, in order; part of the cache key.
 std::span<const char* const> compile_options();
 
+// The kernel that makes the tile list of a ragged batch; there is one.
+inline constexpr std::string_view kPrepareName = "prepare_ragged";
+std::string prepare_source();
+
 inline constexpr std::string_view kEntryName = "tandem_forward";
+inline constexpr std::string_view kPrepareEntryName = "tandem_prepare";
 inline constexpr std::string_view kArchitecture = "sm_90a";
 
 // Compiles `source` against the embedded kernel sources. Fails with the compiler's log.

@@ -16,10 +16,15 @@ class KernelStore {
   using Progress = std::function<void(const std::string& name, double seconds)>;
 
   Result<CompiledKernel> get(const ForwardSpec& spec, const Progress& progress = {}) const;
+  // The kernel that runs before a ragged forward.
+  Result<CompiledKernel> get_prepare(const Progress& progress = {}) const;
 
   const KernelCache& cache() const { return cache_; }
 
  private:
+  // `option`: what `tandem compile` takes to build it.
+  Result<CompiledKernel> get(const std::string& name, const std::string& source, const std::string& option, const Progress& progress) const;
+
   KernelCache cache_;
 };
 

@@ -17,7 +17,7 @@ std::uint64_t stride_bytes(const Tensor& tensor, std::size_t axis) {
   return tensor.shape[axis] <= 1 ? 16 : static_cast<std::uint64_t>(tensor.stride[axis] * size_of(tensor.type));
 }
 
-TensorMapRequest map_of(const Tensor& tensor, DType type, int box_rows) {
+TensorMapRequest dense_map(const Tensor& tensor, DType type, int box_rows) {
   TensorMapRequest map;
   map.base = tensor.data;
   map.type = type;
@@ -26,7 +26,21 @@ TensorMapRequest map_of(const Tensor& tensor, DType type, int box_rows) {
     map.extent[i] = static_cast<std::uint64_t>(tensor.shape[axis_of[i]]);
     if (i > 0) map.stride_bytes[i - 1] = stride_bytes(tensor, axis_of[i]);
   }
-  map.box = {64, static_cast<std::uint32_t>(box_rows), 1, 1};
+  map.box = {64, static_cast<std::uint32_t>(box_rows), 1, 1, 1};
+  return map;
+}
+
+// attention/sequence.cuh: row coordinates end at the extent wherever a sequence ends, and `end` moves them there.
+TensorMapRequest ragged_map(const Tensor& tensor, DType type, int box_rows) {
+  const TensorMapRequest dense = dense_map(tensor, type, box_rows);
+  const std::uint64_t rows = dense.extent[1], row_bytes = dense.stride_bytes[0];
+  TensorMapRequest map;
+  map.base = static_cast<const char*>(dense.base) - rows * row_bytes;
+  map.type = type;
+  map.rank = 5;
+  map.extent = {dense.extent[0], rows, dense.extent[2], rows + 1, dense.extent[3]};
+  map.stride_bytes = {row_bytes, dense.stride_bytes[1], row_bytes, dense.stride_bytes[2]};
+  map.box = dense.box;
   return map;
 }
 
@@ -41,6 +55,16 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
   geometry.shared_bytes = budget::shared_ledger(spec).total();
   geometry.workspace_bytes = spec.scheduler == Scheduler::dynamic_persistent ? 16 : 0;
   const std::int64_t pairs = problem.batch * problem.num_heads;
+  const std::int64_t usable = std::max(multiprocessors - problem.sm_margin, 1);
+  if (spec.ragged) {
+    const std::int64_t capacity = tile_list_capacity(problem.batch_of_q(), problem.seqlen_q, problem.batch, spec.block_m());
+    geometry.list_capacity = smaller_than_int(capacity);
+    geometry.workspace_bytes = static_cast<std::size_t>(tile_list_bytes(capacity));
+    geometry.order.tiles = smaller_than_int(capacity * problem.num_heads);  // at most
+    geometry.order.heads = FastDivisor(smaller_than_int(problem.num_heads));
+    geometry.grid = smaller_than_int(std::clamp<std::int64_t>(usable * spec.ctas_per_sm, 1, capacity * problem.num_heads));
+    return geometry;
+  }
   if (pairs == 0 || problem.seqlen_q == 0) return geometry;  // no tiles
   const std::int64_t group = problem.num_heads / problem.num_heads_kv;
   const std::int64_t m_blocks = ceil_div(ceil_div(problem.seqlen_q, spec.block_m()), spec.cluster);
@@ -60,24 +84,27 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
   order.heads = FastDivisor(smaller_than_int(problem.num_heads));
 
   const std::int64_t blocks = static_cast<std::int64_t>(order.tiles) * spec.cluster;
-  const std::int64_t resident = static_cast<std::int64_t>(multiprocessors) * spec.ctas_per_sm / spec.cluster * spec.cluster;
+  const std::int64_t resident = usable * spec.ctas_per_sm / spec.cluster * spec.cluster;
   geometry.grid = smaller_than_int(spec.scheduler == Scheduler::single_tile ? blocks : std::clamp<std::int64_t>(resident, spec.cluster, blocks));
   return geometry;
 }
 
 TensorMapRequests make_tensor_maps(const ForwardSpec& spec, const ForwardProblem& problem, const ForwardCall& call) {
+  const auto map_of = spec.ragged ? ragged_map : dense_map;
   TensorMapRequests maps{map_of(call.q, spec.dtype, spec.block_m()), map_of(call.k, spec.dtype, spec.block_n), map_of(call.v, spec.dtype, spec.block_n),
                          map_of(call.out, spec.dtype, 16)};
-  if (problem.seqlen_k == 0) {
+  if (problem.seqlen_k == 0 || problem.batch_of_k() == 0) {
     // No keys: the kernel masks the one block that it visits. It has to be read from somewhere, and Q is there.
-    maps.k = maps.v = maps.q;
-    maps.k.extent = maps.v.extent = {8, 1, 1, 1};
-    maps.k.box = maps.v.box = {64, static_cast<std::uint32_t>(spec.block_n), 1, 1};
+    maps.k = dense_map(call.q, spec.dtype, spec.block_n);
+    maps.k.rank = maps.q.rank;
+    maps.k.extent = {8, 1, 1, 1, 1};
+    maps.k.stride_bytes = {16, 16, 16, 16};
+    maps.v = maps.k;
   }
   return maps;
 }
 
-ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call, void* counter) {
+ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call, void* workspace) {
   constexpr float kLog2E = 1.44269504088896340736f;
   // With a scale of 0 a masked score would be -inf * 0. So small a scale leaves every weight at exactly 1 and keeps -inf what it is. With one
   // that overflows, a score of 0 would be 0 * inf.
@@ -88,7 +115,8 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.v = strided(call.v);
   params.out = strided(call.out);
   params.lse = call.lse;
-  params.counter = static_cast<unsigned long long*>(counter);
+  params.counter = static_cast<unsigned long long*>(workspace);  // a TileList begins with it
+  params.tile_list = problem.ragged() ? static_cast<const TileList*>(workspace) : nullptr;
   params.timeline = static_cast<unsigned long long*>(call.timeline);
   params.lse_stride_batch = call.lse_stride_batch;
   params.lse_stride_head = call.lse_stride_head;
@@ -96,10 +124,56 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.seqlen_k = smaller_than_int(problem.seqlen_k);
   params.head_dim = smaller_than_int(problem.head_dim);
   params.head_dim_v = smaller_than_int(problem.head_dim_v);
-  params.scale_log2 = std::clamp(call.softmax_scale * kLog2E, kSmallestScale, kLargestScale);
+  const auto scale = [](float value) { return std::clamp(value, kSmallestScale, kLargestScale); };
+  params.scale_log2 = scale((problem.softcap ? call.softcap : call.softmax_scale) * kLog2E);
+  params.cap_scale = problem.softcap ? scale(call.softmax_scale / call.softcap) : 0.0f;
+  params.sinks = call.sinks;
+  params.window_left = problem.window_left < 0 ? kOpen : smaller_than_int(problem.window_left);
+  params.window_right = problem.causal ? 0 : problem.window_right < 0 ? kOpen : smaller_than_int(problem.window_right);
+  params.chunk = FastDivisor(smaller_than_int(std::max<std::int64_t>(problem.attention_chunk, 1)));
+  if (problem.attention_chunk == 0) params.chunk.divisor = 0;
   params.kv_group = FastDivisor(smaller_than_int(problem.num_heads / problem.num_heads_kv));
   params.order = geometry.order;
   return params;
+}
+
+PrepareParams make_prepare_params(const ForwardSpec& spec, const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call,
+                                  void* workspace) {
+  PrepareParams params{};
+  params.cu_seqlens_q = call.cu_seqlens_q;
+  params.cu_seqlens_k = call.cu_seqlens_k;
+  params.seqused_q = call.seqused_q;
+  params.seqused_k = call.seqused_k;
+  params.list = static_cast<TileList*>(workspace);
+  params.sequences = smaller_than_int(problem.batch);
+  params.rows_q = smaller_than_int(problem.seqlen_q);
+  params.rows_k = smaller_than_int(problem.seqlen_k);
+  params.block_m = spec.block_m();
+  params.block_n = spec.block_n;
+  // From the first key that a tile's first query sees to the last one of its last query.
+  std::int64_t span = problem.seqlen_k;
+  const std::int64_t right = problem.causal ? 0 : problem.window_right;
+  if (problem.window_left >= 0 && right >= 0) span = std::min(span, problem.window_left + right + spec.block_m());
+  if (problem.attention_chunk > 0) span = std::min(span, problem.attention_chunk + spec.block_m());
+  params.span = smaller_than_int(span);
+  params.capacity = geometry.list_capacity;
+  return params;
+}
+
+ForwardProblem problem_of_part(const ForwardProblem& problem, int part) {
+  ForwardProblem own = problem;
+  own.head_dim_v = std::min(problem.head_dim_v - part * kWidestV, kWidestV);
+  return own;
+}
+
+ForwardCall call_of_part(const ForwardProblem& problem, const ForwardCall& call, int part) {
+  ForwardCall own = call;
+  for (Tensor* tensor : {&own.v, &own.out}) {
+    tensor->data = static_cast<char*>(tensor->data) + part * kWidestV * size_of(tensor->type);
+    tensor->shape[3] = problem_of_part(problem, part).head_dim_v;
+  }
+  if (part > 0) own.lse = nullptr;
+  return own;
 }
 
 }  // namespace tandem

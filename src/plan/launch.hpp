@@ -10,18 +10,20 @@
 
 namespace tandem {
 
-// What cuTensorMapEncodeTiled takes: rank 4, coordinates (column, row, head, batch), 128-byte swizzle, zeros outside the tensor.
+// What cuTensorMapEncodeTiled takes: coordinates (column, row, head, batch), of ragged tensors (column, row, head, end, batch) as
+// attention/sequence.cuh says; 128-byte swizzle, zeros outside the tensor.
 struct TensorMapRequest {
   const void* base = nullptr;
   DType type = DType::bf16;
-  std::array<std::uint64_t, 4> extent{};        // elements
-  std::array<std::uint64_t, 3> stride_bytes{};  // of row, head and batch; multiples of 16
-  std::array<std::uint32_t, 4> box{};           // elements
+  std::uint32_t rank = 4;
+  std::array<std::uint64_t, 5> extent{};        // elements
+  std::array<std::uint64_t, 4> stride_bytes{};  // of all axes but the first; multiples of 16
+  std::array<std::uint32_t, 5> box{};           // elements
 
   bool operator==(const TensorMapRequest&) const = default;
   // Whether the two differ at most in their address.
   bool same_layout(const TensorMapRequest& other) const {
-    return type == other.type && extent == other.extent && stride_bytes == other.stride_bytes && box == other.box;
+    return type == other.type && rank == other.rank && extent == other.extent && stride_bytes == other.stride_bytes && box == other.box;
   }
 };
 
@@ -32,7 +34,8 @@ struct LaunchGeometry {
   int threads = 0;
   int cluster = 1;
   int shared_bytes = 0;
-  std::size_t workspace_bytes = 0;  // the dynamic scheduler's counter
+  std::size_t workspace_bytes = 0;  // the dynamic scheduler's counter; ragged: a TileList
+  int list_capacity = 0;            // ragged: entries that the list has room for
 };
 
 struct TensorMapRequests {
@@ -44,7 +47,17 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
 
 TensorMapRequests make_tensor_maps(const ForwardSpec& spec, const ForwardProblem& problem, const ForwardCall& call);
 
-// All of ForwardParams but its four tensor maps.
-ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call, void* counter);
+// All of ForwardParams but its four tensor maps. `workspace`: geometry.workspace_bytes.
+ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call, void* workspace);
+
+// Of the kernel that runs before a ragged forward.
+PrepareParams make_prepare_params(const ForwardSpec& spec, const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call,
+                                  void* workspace);
+
+// V and O wider than a kernel's tile are worked on in parts of columns, one launch after the other; only the first writes LSE.
+constexpr std::int64_t kWidestV = 256;
+constexpr int v_parts(const ForwardProblem& problem) { return static_cast<int>((problem.head_dim_v + kWidestV - 1) / kWidestV); }
+ForwardProblem problem_of_part(const ForwardProblem& problem, int part);
+ForwardCall call_of_part(const ForwardProblem& problem, const ForwardCall& call, int part);
 
 }  // namespace tandem

@@ -19,21 +19,31 @@ ForwardSpec base_spec(const ForwardProblem& problem) {
   spec.head_dim = tile_width(problem.head_dim);
   spec.head_dim_v = tile_width(problem.head_dim_v);
   spec.causal = problem.causal;
+  spec.local = problem.local();
+  spec.softcap = problem.softcap;
+  spec.ragged = problem.ragged();
   return spec;
 }
+
+// Queries and keys of a sequence, as far as the host knows them.
+std::int64_t shorter_side(const ForwardProblem& problem) { return std::min(problem.expected_q(), problem.expected_k()); }
 
 bool same_tile(const ForwardSpec& a, const ForwardSpec& b) { return a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v && a.causal == b.causal; }
 
 std::int64_t tiles_of(const ForwardSpec& spec, const ForwardProblem& problem) {
+  if (problem.packed_q) return (problem.seqlen_q + spec.block_m() - 1) / spec.block_m() * problem.num_heads;
   return (problem.seqlen_q + spec.block_m() - 1) / spec.block_m() * problem.batch * problem.num_heads;
 }
 
 // The line measured for such shapes. Where its tiles are too few to reach every multiprocessor, the line with the smallest tiles.
 const TunedLine* tuned_line(const ForwardSpec& spec, const ForwardProblem& problem, const DeviceShape& device) {
-  const std::int64_t shorter = std::min(problem.seqlen_q, problem.seqlen_k);
+  const std::int64_t shorter = shorter_side(problem);
   const TunedLine* chosen = nullptr;
   for (const TunedLine& line : kTunedForward)
-    if (chosen == nullptr && same_tile(line.spec, spec) && (line.seqlen_below == 0 || shorter < line.seqlen_below)) chosen = &line;
+    if (chosen == nullptr && same_tile(line.spec, spec) && (line.seqlen_below == 0 || (shorter < line.seqlen_below && !problem.batch_invariant)))
+      chosen = &line;
+  // One schedule for all batches: its bits then depend on nothing that a batch decides.
+  if (problem.batch_invariant) return chosen;
   if (chosen == nullptr || tiles_of(chosen->spec, problem) >= device.multiprocessors) return chosen;
   for (const TunedLine& line : kTunedForward)
     if (same_tile(line.spec, spec) && line.spec.block_m() < chosen->spec.block_m()) chosen = &line;
@@ -64,7 +74,8 @@ std::string unsupported_reason(const ForwardProblem& problem) {
                                                         : fmt::format("{} is {}; the Hopper kernels take multiples of 8 from 8 to 256", name, value);
   };
   if (std::string reason = head_dim("head_dim", problem.head_dim); !reason.empty()) return reason;
-  if (std::string reason = head_dim("head_dim_v", problem.head_dim_v); !reason.empty()) return reason;
+  if (problem.head_dim_v % 8 != 0 || problem.head_dim_v > 2 * kWidestV)
+    return fmt::format("head_dim_v is {}; the Hopper kernels take multiples of 8 from 8 to 512", problem.head_dim_v);
   const auto fits = [&](const char* name, std::int64_t value) {
     return value < kLimit ? std::string() : fmt::format("{} is {}; the Hopper kernels take less than 2^31 - 1024", name, value);
   };
@@ -75,15 +86,23 @@ std::string unsupported_reason(const ForwardProblem& problem) {
   if (std::string reason = fits("num_heads", problem.num_heads); !reason.empty()) return reason;
   if (std::string reason = fits("batch x num_heads", problem.batch * problem.num_heads); !reason.empty()) return reason;
   // Tiles are counted in 31 bits; 64 rows is the smallest tile.
-  if (std::string reason = fits("batch x num_heads x seqlen_q / 64", problem.batch * problem.num_heads * ((problem.seqlen_q + 63) / 64)); !reason.empty())
+  if (problem.ragged()) {
+    const std::int64_t tiles = problem.num_heads * tile_list_capacity(problem.batch_of_q(), problem.seqlen_q, problem.batch, 64);
+    if (std::string reason = fits("num_heads x (tokens / 64 + 2 x num_sequences)", tiles); !reason.empty()) return reason;
+  } else if (std::string reason = fits("batch x num_heads x seqlen_q / 64", problem.batch * problem.num_heads * ((problem.seqlen_q + 63) / 64));
+             !reason.empty()) {
     return reason;
+  }
   return {};
 }
 
 ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
   // Of two kinds of problems, short and long, and not of each length and batch: every other spec is a compilation.
   ForwardProblem problem = asked;
-  problem.seqlen_q = problem.seqlen_k = std::min(asked.seqlen_q, asked.seqlen_k) < 1024 ? 512 : 4096;
+  const bool is_short = shorter_side(asked) < 1024 && !asked.batch_invariant;
+  problem.seqlen_q = problem.seqlen_k = is_short ? 512 : 4096;
+  problem.packed_q = problem.packed_k = problem.used_q = problem.used_k = false;
+  problem.longest_q = problem.longest_k = 0;
   problem.batch = 16384 / problem.seqlen_q;
   problem.num_heads = problem.num_heads_kv = 16;
 
@@ -94,7 +113,7 @@ ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
       for (int block_n = 48; block_n <= 192; block_n += 16)
         for (const bool q_in_registers : {true, false})
           for (const OutputStage stage : {OutputStage::own, OutputStage::registers}) {
-            ForwardSpec spec = base_spec(problem);
+            ForwardSpec spec = base_spec(asked);
             spec.consumer_warpgroups = warpgroups;
             spec.ctas_per_sm = ctas;
             spec.block_n = block_n;
@@ -112,19 +131,26 @@ ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
   return best;
 }
 
-Result<ForwardPlan> plan_forward(const ForwardProblem& problem, const DeviceShape& device, std::string_view override_text) {
-  if (std::string reason = unsupported_reason(problem); !reason.empty()) return Status(StatusCode::unsupported, reason);
+Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape& device, std::string_view override_text) {
+  if (std::string reason = unsupported_reason(asked); !reason.empty()) return Status(StatusCode::unsupported, reason);
 
+  const ForwardProblem problem = problem_of_part(asked, 0);
   ForwardPlan plan;
   const ForwardSpec base = base_spec(problem);
   std::int64_t section_bytes = device.section_bytes;
   if (const TunedLine* line = tuned_line(base, problem, device)) {
     plan.spec = line->spec;
     plan.spec.dtype = base.dtype;
+    plan.spec.local = base.local;
+    plan.spec.softcap = base.softcap;
+    plan.spec.ragged = base.ragged;
     section_bytes = std::min<std::int64_t>(section_bytes, std::int64_t{line->section_mb} << 20);
     plan.reason = fmt::format("measured: {}", line->reason);
     plan.tuned = true;
-  } else {
+  }
+  // What a mask adds to the registers of a thread may be too much for the tile that won without it.
+  if (!plan.tuned || budget::broken_rule(plan.spec) != nullptr) {
+    plan.tuned = false;
     plan.spec = model_spec(problem, device);
     plan.reason = fmt::format("modelled: {:.0f} cycles a step, bound by {}", roofline(plan.spec).bound(), roofline(plan.spec).binding());
   }
@@ -132,8 +158,9 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& problem, const DeviceShap
     auto spec = parse_spec(override_text, plan.spec);
     if (!spec.ok()) return spec.status();
     if (spec.value().dtype != base.dtype || spec.value().head_dim != base.head_dim || spec.value().head_dim_v != base.head_dim_v ||
-        spec.value().causal != base.causal)
-      return Status(StatusCode::invalid_argument, "a spec override may change the schedule, not dtype, head_dim, head_dim_v or causal");
+        spec.value().causal != base.causal || spec.value().local != base.local || spec.value().softcap != base.softcap || spec.value().ragged != base.ragged)
+      return Status(StatusCode::invalid_argument,
+                    "a spec override may change the schedule, not dtype, head_dim, head_dim_v, causal, local, softcap or ragged");
     plan.spec = spec.value();
     plan.reason = fmt::format("overridden with {}", override_text);
     plan.tuned = false;

@@ -43,6 +43,9 @@ void for_each_field(Spec& spec, Visit&& visit) {
   visit("head_dim", spec.head_dim);
   visit("head_dim_v", spec.head_dim_v);
   visit("causal", spec.causal);
+  visit("local", spec.local);
+  visit("softcap", spec.softcap);
+  visit("ragged", spec.ragged);
   visit("consumer_warpgroups", spec.consumer_warpgroups);
   visit("block_n", spec.block_n);
   visit("stages", spec.stages);
@@ -118,6 +121,9 @@ std::string name_of(const ForwardSpec& spec) {
   std::string name = fmt::format("forward_{}_d{}", value_text(spec.dtype), spec.head_dim);
   if (spec.head_dim_v != spec.head_dim) name += fmt::format("v{}", spec.head_dim_v);
   name += fmt::format("_{}_m{}n{}", spec.causal ? "causal" : "full", spec.block_m(), spec.block_n);
+  if (spec.local) name += "_local";
+  if (spec.softcap) name += "_softcap";
+  if (spec.ragged) name += "_ragged";
   if (spec.stages != 2) name += fmt::format("_s{}", spec.stages);
   if (spec.ctas_per_sm != 1) name += fmt::format("_x{}", spec.ctas_per_sm);
   if (spec.cluster != 1) name += fmt::format("_cluster{}", spec.cluster);

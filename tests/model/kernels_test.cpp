@@ -45,10 +45,10 @@ struct Job {
 };
 
 std::vector<Job> make_jobs() {
-  const std::uint64_t pairs = kShippedCount * std::size(kShapes);
+  const std::uint64_t pairs = model::kPlayedCount * std::size(kShapes);
   const std::uint64_t seeds = (static_cast<std::uint64_t>(wanted_runs()) + pairs - 1) / pairs;
   std::vector<Job> jobs;
-  for (std::size_t kernel = 0; kernel < kShippedCount; ++kernel)
+  for (std::size_t kernel = 0; kernel < model::kPlayedCount; ++kernel)
     for (std::size_t i = 0; i < std::size(kShapes); ++i) {
       const std::uint64_t first = (kernel * std::size(kShapes) + i) * seeds;  // no seed twice: each is another way to play
       if (const auto seed = model::seed_from_environment())
@@ -69,13 +69,13 @@ TEST(ShippedKernels, AreRightUnderEveryInterleaving) {
   const auto work = [&] {
     for (std::size_t i = next++; i < jobs.size() && failures < 5; i = next++) {
       const Job& job = jobs[i];
-      const ForwardSpec spec = shipped_forward(job.kernel);
+      const ForwardSpec spec = model::played_forward(job.kernel);
       const Shape& s = job.shape;
       Play play(spec, case_for(spec, s.seqlen_q, s.seqlen_k, s.batch, s.num_heads, s.num_heads_kv));
       for (std::uint64_t seed = job.first_seed; seed < job.first_seed + job.seeds; ++seed) {
         play.multiprocessors = 1 + static_cast<int>(seed % 3);
         model::Statistics mine;
-        const auto diagnosis = play.run(model::shipped_image(job.kernel), seed, &mine);
+        const auto diagnosis = play.run(model::played_image(job.kernel), seed, &mine);
         const std::lock_guard lock(mutex);
         statistics += mine;
         ++runs;
@@ -90,7 +90,7 @@ TEST(ShippedKernels, AreRightUnderEveryInterleaving) {
     std::vector<std::jthread> workers;
     for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) workers.emplace_back(work);
   }
-  fmt::print("{} runs of {} kernels: {} switches, {} loads, {} stores, {} WGMMAs of a warp, {} of {} wavefronts in excess\n", runs, kShippedCount,
+  fmt::print("{} runs of {} kernels: {} switches, {} loads, {} stores, {} WGMMAs of a warp, {} of {} wavefronts in excess\n", runs, model::kPlayedCount,
              statistics.switches, statistics.loads, statistics.stores, statistics.wgmmas, statistics.extra_wavefronts, statistics.wavefronts);
   if (!model::seed_from_environment()) {
     EXPECT_GE(runs, std::min<std::uint64_t>(1000, static_cast<std::uint64_t>(wanted_runs())));

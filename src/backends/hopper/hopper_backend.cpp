@@ -18,8 +18,8 @@ namespace {
 
 class HopperForward final : public ForwardExecutable {
  public:
-  HopperForward(const cuda::Driver& driver, CUcontext context, ForwardProblem problem, ForwardPlan plan, CUfunction function)
-      : driver_(driver), context_(context), problem_(problem), plan_(std::move(plan)), function_(function) {}
+  HopperForward(const cuda::Driver& driver, CUcontext context, ForwardProblem problem, ForwardPlan plan, CUfunction function, CUfunction prepare)
+      : driver_(driver), context_(context), problem_(problem), plan_(std::move(plan)), function_(function), prepare_(prepare) {}
 
   std::size_t workspace_size() const override { return plan_.geometry.workspace_bytes; }
 
@@ -42,38 +42,12 @@ class HopperForward final : public ForwardExecutable {
     const cuda::ContextScope scope(driver_, context_);
     if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
 
-    // Each thread keeps the maps of its last run: the next one mostly moves the same layouts to other addresses.
-    thread_local struct { cuda::EncodedMap q, k, v, out; } maps;
-    const TensorMapRequests wanted = make_tensor_maps(plan_.spec, problem_, call);
-    const struct {
-      const TensorMapRequest& request;
-      cuda::EncodedMap& encoded;
-    } encodings[] = {{wanted.q, maps.q}, {wanted.k, maps.k}, {wanted.v, maps.v}, {wanted.out, maps.out}};
-    for (const auto& [request, encoded] : encodings)
-      if (Status status = cuda::encode(driver_, request, encoded); !status.ok()) return status;
-
-    ForwardParams params = make_params(plan_.geometry, problem_, call, workspace.data);
-    params.q_map = maps.q.map;
-    params.k_map = maps.k.map;
-    params.v_map = maps.v.map;
-    params.out_map = maps.out.map;
-
-    CUlaunchAttribute cluster{};
-    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim = {static_cast<unsigned>(plan_.geometry.cluster), 1, 1};
-    CUlaunchConfig config{};
-    config.gridDimX = static_cast<unsigned>(plan_.geometry.grid);
-    config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = static_cast<unsigned>(plan_.geometry.threads);
-    config.blockDimY = config.blockDimZ = 1;
-    config.sharedMemBytes = static_cast<unsigned>(plan_.geometry.shared_bytes);
-    config.hStream = static_cast<CUstream>(stream);
-    config.attrs = &cluster;
-    config.numAttrs = plan_.geometry.cluster > 1 ? 1 : 0;
-
-    void* arguments[] = {&params};
-    if (const CUresult result = driver_.launch_kernel_ex(&config, function_, arguments, nullptr); result != CUDA_SUCCESS)
-      return cuda::failure(driver_, result, "cuLaunchKernelEx");
+    if (prepare_ != nullptr) {
+      PrepareParams params = make_prepare_params(plan_.spec, plan_.geometry, problem_, call, workspace.data);
+      if (Status status = launch(prepare_, &params, 1, kPrepareThreads, 0, 1, stream); !status.ok()) return status;
+    }
+    for (int part = 0; part < v_parts(problem_); ++part)
+      if (Status status = run_part(problem_of_part(problem_, part), call_of_part(problem_, call, part), workspace, stream); !status.ok()) return status;
     return {};
   }
 
@@ -86,16 +60,57 @@ class HopperForward final : public ForwardExecutable {
                           {"grid", plan_.geometry.grid},
                           {"threads", plan_.geometry.threads},
                           {"shared_bytes", plan_.geometry.shared_bytes},
-                          {"tiles", plan_.geometry.order.tiles}}
+                          {"tiles", plan_.geometry.order.tiles},
+                          {"parts", v_parts(problem_)}}
         .dump();
   }
 
  private:
+  Status run_part(const ForwardProblem& problem, const ForwardCall& call, Workspace workspace, void* stream) const {
+    // Each thread keeps the maps of its last run: the next one mostly moves the same layouts to other addresses.
+    thread_local struct { cuda::EncodedMap q, k, v, out; } maps;
+    const TensorMapRequests wanted = make_tensor_maps(plan_.spec, problem, call);
+    const struct {
+      const TensorMapRequest& request;
+      cuda::EncodedMap& encoded;
+    } encodings[] = {{wanted.q, maps.q}, {wanted.k, maps.k}, {wanted.v, maps.v}, {wanted.out, maps.out}};
+    for (const auto& [request, encoded] : encodings)
+      if (Status status = cuda::encode(driver_, request, encoded); !status.ok()) return status;
+
+    ForwardParams params = make_params(plan_.geometry, problem, call, workspace.data);
+    params.q_map = maps.q.map;
+    params.k_map = maps.k.map;
+    params.v_map = maps.v.map;
+    params.out_map = maps.out.map;
+    const LaunchGeometry& geometry = plan_.geometry;
+    return launch(function_, &params, geometry.grid, geometry.threads, geometry.shared_bytes, geometry.cluster, stream);
+  }
+
+  Status launch(CUfunction function, void* params, int grid, int threads, int shared_bytes, int cluster_size, void* stream) const {
+    CUlaunchAttribute cluster{};
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {static_cast<unsigned>(cluster_size), 1, 1};
+    CUlaunchConfig config{};
+    config.gridDimX = static_cast<unsigned>(grid);
+    config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = static_cast<unsigned>(threads);
+    config.blockDimY = config.blockDimZ = 1;
+    config.sharedMemBytes = static_cast<unsigned>(shared_bytes);
+    config.hStream = static_cast<CUstream>(stream);
+    config.attrs = &cluster;
+    config.numAttrs = cluster_size > 1 ? 1 : 0;
+    void* arguments[] = {params};
+    if (const CUresult result = driver_.launch_kernel_ex(&config, function, arguments, nullptr); result != CUDA_SUCCESS)
+      return cuda::failure(driver_, result, "cuLaunchKernelEx");
+    return {};
+  }
+
   const cuda::Driver& driver_;
   CUcontext context_;
   ForwardProblem problem_;
   ForwardPlan plan_;
   CUfunction function_;
+  CUfunction prepare_;  // null: not ragged
 };
 
 class HopperBackend final : public Backend {
@@ -122,11 +137,18 @@ class HopperBackend final : public Backend {
     const char* const section = std::getenv("TANDEM_SECTION_MB");
     auto plan = plan_forward(problem, shape_, fields == nullptr ? "" : fields);
     if (plan.ok() && section != nullptr && std::atoll(section) > 0)
-      plan.value().geometry = make_geometry(plan.value().spec, problem, shape_.multiprocessors, std::atoll(section) << 20);
+      plan.value().geometry = make_geometry(plan.value().spec, problem_of_part(problem, 0), shape_.multiprocessors, std::atoll(section) << 20);
     if (!plan.ok()) return plan.status();
     auto function = kernels_.get(plan.value().spec);
     if (!function.ok()) return function.status();
-    return std::unique_ptr<ForwardExecutable>(std::make_unique<HopperForward>(driver_, context_.get(), problem, std::move(plan).value(), function.value()));
+    CUfunction prepare = nullptr;
+    if (problem.ragged()) {
+      auto loaded = kernels_.get_prepare();
+      if (!loaded.ok()) return loaded.status();
+      prepare = loaded.value();
+    }
+    return std::unique_ptr<ForwardExecutable>(
+        std::make_unique<HopperForward>(driver_, context_.get(), problem, std::move(plan).value(), function.value(), prepare));
   }
 
  private:

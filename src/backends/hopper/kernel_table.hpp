@@ -22,6 +22,8 @@ class KernelTable {
 
   // The kernel, loaded now if it was not yet: from cache or compiler.
   Result<CUfunction> get(const ForwardSpec& spec);
+  // The one that makes the tile list of a ragged batch.
+  Result<CUfunction> get_prepare();
 
  private:
   struct Loaded {
@@ -32,13 +34,14 @@ class KernelTable {
     std::size_t operator()(const ForwardSpec& spec) const { return hash_of(spec); }
   };
 
-  Result<Loaded> load(const ForwardSpec& spec) const;
+  Result<Loaded> load(const jit::CompiledKernel& compiled, std::string_view entry, int shared_bytes) const;
 
   const cuda::Driver& driver_;
   CUcontext context_;
   jit::KernelStore store_;
   std::shared_mutex mutex_;
   std::unordered_map<ForwardSpec, Loaded, Hash> loaded_;
+  Loaded prepare_;
 };
 
 }  // namespace tandem
