@@ -124,7 +124,7 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.seqlen_k = smaller_than_int(problem.seqlen_k);
   params.head_dim = smaller_than_int(problem.head_dim);
   params.head_dim_v = smaller_than_int(problem.head_dim_v);
-  const auto scale = [](float value) { return std::clamp(value, kSmallestScale, kLargestScale); };
+  const auto scale = [=](float value) { return std::clamp(value, kSmallestScale, kLargestScale); };
   params.scale_log2 = scale((problem.softcap ? call.softcap : call.softmax_scale) * kLog2E);
   params.cap_scale = problem.softcap ? scale(call.softmax_scale / call.softcap) : 0.0f;
   params.sinks = call.sinks;
