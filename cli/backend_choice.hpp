@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "model_library.hpp"
 #include "tandem/tandem.hpp"
 
 namespace CLI {
@@ -23,8 +24,5 @@ struct BackendChoice {
   // Opens the backend; "model" lives in a library of its own, which is loaded first.
   Context open() const;
 };
-
-// Loads the library of the Hopper model, which registers its backend; once. Fails with a sentence where it is missing.
-Status load_model();
 
 }  // namespace tandem::cli

@@ -4,19 +4,22 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "backend_choice.hpp"
 #include "backends/backend.hpp"
 #include "command.hpp"
 #include "cuda/device.hpp"
 #include "failure.hpp"
 #include "file.hpp"
-#include "host_tensor.hpp"
 #include "json_output.hpp"
 #include "memory.hpp"
+#include "model_library.hpp"
+#include "normal_bf16.hpp"
 #include "plan/schedules.hpp"
 #include "plan/spec_text.hpp"
 #include "problem_options.hpp"
@@ -26,7 +29,6 @@
 #include "terminal.hpp"
 #include "timeline_draw.hpp"
 #include "timeline_intervals.hpp"
-#include "values.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -49,13 +51,15 @@ struct DeviceTensor {
   Tensor tensor;
 };
 
-DeviceTensor make_device_tensor(MemorySpace& memory, const Shape& shape, std::uint64_t seed) {
-  HostTensor host = make_tensor(shape, DataType::bf16, Layout::bshd);
-  fill(host, Values::normal, seed);
+DeviceTensor make_device_tensor(MemorySpace& memory, const std::array<std::int64_t, 4>& shape, std::uint64_t seed) {
+  const std::vector<std::byte> values = normal_bf16(shape, seed);
   DeviceTensor made;
-  made.buffer = memory.allocate(host.storage.size());
-  memory.write(*made.buffer, host.storage);
-  made.tensor = {made.buffer->data(), host.shape, host.stride, ElementType::bf16};
+  made.buffer = memory.allocate(values.size());
+  memory.write(*made.buffer, values);
+  made.tensor.data = made.buffer->data();
+  made.tensor.shape = shape;
+  made.tensor.stride = {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+  made.tensor.type = ElementType::bf16;
   return made;
 }
 
@@ -120,7 +124,10 @@ class Recorder {
     }
     memory_->read(std::as_writable_bytes(std::span(words)), *notes);
 
-    Timeline timeline{.name = schedule.name, .text = schedule.text, .spec = schedule.spec};
+    Timeline timeline;
+    timeline.name = schedule.name;
+    timeline.text = schedule.text;
+    timeline.spec = schedule.spec;
     timeline.entries = decode_timeline(words, options_.block);
     if (timeline.entries.empty()) fail("the kernel of the schedule \"{}\" noted nothing", schedule.name);
     timeline.intervals = intervals_of(timeline.entries, schedule.spec);

@@ -81,7 +81,7 @@ std::string escaped(const std::string& text) {
 
 std::string with_thousands(std::uint64_t number) {
   std::string digits = std::to_string(number);
-  for (std::ptrdiff_t i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), ",");
+  for (std::ptrdiff_t i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), 1, ',');
   return digits;
 }
 

@@ -1,5 +1,7 @@
 #include "values.hpp"
 
+#include "normal_bf16.hpp"
+
 #include <cmath>
 #include <numbers>
 
@@ -83,6 +85,12 @@ void fill(HostTensor& tensor, Values values, std::uint64_t seed) {
       }
     }
   });
+}
+
+std::vector<std::byte> normal_bf16(const std::array<std::int64_t, 4>& shape, std::uint64_t seed) {
+  HostTensor tensor = make_tensor(shape, DataType::bf16, Layout::bshd);
+  fill(tensor, Values::normal, seed);
+  return std::move(tensor.storage);
 }
 
 }  // namespace tandem::cli
