@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "failure.hpp"
 
@@ -23,7 +25,23 @@ ForwardArgs arguments_of(const AttentionInputs& inputs, const HostTensor& out) {
   args.v = {nullptr, inputs.v.shape, inputs.v.stride, inputs.v.type};
   args.out = {nullptr, out.shape, out.stride, out.type};
   args.softmax_scale = inputs.scale;
-  args.causal = inputs.causal;
+  args.causal = inputs.mask.causal;
+  if (inputs.mask.windowed()) args.window = ForwardArgs::Window{inputs.mask.window_left, inputs.mask.window_right};
+  args.attention_chunk = inputs.mask.attention_chunk;
+  args.softcap = inputs.softcap;
+  if (!inputs.sinks.empty()) args.sinks = inputs.sinks.data();
+  const auto present = [](const std::optional<Lengths>& lengths) { return lengths ? lengths->data() : nullptr; };
+  args.cu_seqlens_q = present(inputs.cu_seqlens_q);
+  args.cu_seqlens_k = present(inputs.cu_seqlens_k);
+  args.seqused_q = present(inputs.seqused_q);
+  args.seqused_k = present(inputs.seqused_k);
+  if (inputs.cu_seqlens_q || inputs.cu_seqlens_k) args.num_sequences = inputs.sequences();
+  for (std::int64_t i = 0; i < args.num_sequences; ++i) {
+    if (inputs.cu_seqlens_q) args.max_seqlen_q = std::max(args.max_seqlen_q, inputs.queries(i).count);
+    if (inputs.cu_seqlens_k) args.max_seqlen_k = std::max(args.max_seqlen_k, inputs.keys(i).count);
+  }
+  args.sm_margin = inputs.sm_margin;
+  args.batch_invariant = inputs.batch_invariant;
   return args;
 }
 
@@ -32,6 +50,14 @@ Attention::Attention(const Context& context, MemorySpace& memory, const Attentio
   q_ = upload(inputs.q, args_.q);
   k_ = upload(inputs.k, args_.k);
   v_ = upload(inputs.v, args_.v);
+  if (!inputs.sinks.empty()) args_.sinks = static_cast<const float*>(upload(std::as_bytes(std::span(inputs.sinks))));
+  const auto upload_lengths = [&](const std::optional<Lengths>& lengths, const std::int32_t*& place) {
+    if (lengths) place = static_cast<const std::int32_t*>(upload(std::as_bytes(std::span(*lengths))));
+  };
+  upload_lengths(inputs.cu_seqlens_q, args_.cu_seqlens_q);
+  upload_lengths(inputs.cu_seqlens_k, args_.cu_seqlens_k);
+  upload_lengths(inputs.seqused_q, args_.seqused_q);
+  upload_lengths(inputs.seqused_k, args_.seqused_k);
   out_ = {.type = out.type, .shape = out.shape, .stride = out.stride, .offset = out.offset, .storage = {}};
   out_bytes_ = out.storage.size();
   out_buffer_ = memory.allocate(out_bytes_);
@@ -57,6 +83,12 @@ std::unique_ptr<Buffer> Attention::upload(const HostTensor& tensor, ConstTensor&
   return buffer;
 }
 
+const void* Attention::upload(std::span<const std::byte> bytes) {
+  arrays_.push_back(memory_.allocate(bytes.size()));
+  memory_.write(*arrays_.back(), bytes);
+  return arrays_.back()->data();
+}
+
 void Attention::run() { require(plan_.run(args_, workspace_ ? workspace_->data() : nullptr, workspace_ ? workspace_->size() : 0, memory_.stream())); }
 
 HostTensor Attention::out() const {
@@ -73,15 +105,22 @@ std::vector<float> Attention::lse() const {
 }
 
 double flops_of(const AttentionInputs& inputs) {
-  const std::int64_t seqlen_q = inputs.q.shape[1], seqlen_k = inputs.k.shape[1];
-  double pairs = static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
-  if (inputs.causal && seqlen_q == seqlen_k) {
-    pairs /= 2;
-  } else if (inputs.causal) {
-    pairs = 0;
-    for (std::int64_t row = 0; row < seqlen_q; ++row) pairs += static_cast<double>(visible_keys(inputs, row));
-  }
-  return 2 * pairs * static_cast<double>(inputs.q.shape[0] * inputs.q.shape[2] * (inputs.q.shape[3] + inputs.v.shape[3]));
+  const Mask& mask = inputs.mask;
+  const bool causal_only = mask.causal && !mask.windowed() && mask.attention_chunk == 0;
+  const auto pairs_of = [&](std::int64_t seqlen_q, std::int64_t seqlen_k) {
+    const double square = static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
+    if (!mask.any()) return square;
+    if (causal_only && seqlen_q == seqlen_k) return square / 2;
+    double pairs = 0;
+    for (std::int64_t row = 0; row < seqlen_q; ++row) pairs += static_cast<double>(mask.visible(row, seqlen_q, seqlen_k).count());
+    return pairs;
+  };
+  double pairs = 0;
+  if (!inputs.ragged())
+    pairs = static_cast<double>(inputs.q.shape[0]) * pairs_of(inputs.q.shape[1], inputs.k.shape[1]);
+  else
+    for (std::int64_t i = 0; i < inputs.sequences(); ++i) pairs += pairs_of(inputs.queries(i).count, inputs.keys(i).count);
+  return 2 * pairs * static_cast<double>(inputs.q.shape[2] * (inputs.q.shape[3] + inputs.v.shape[3]));
 }
 
 std::string schedule_text(std::string_view plan_json) {

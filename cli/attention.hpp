@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace tandem::cli {
 
-// The arguments of a call without addresses: what supports and prepare read.
+// The arguments of a call without addresses of tensors: what supports and prepare read. Points into `inputs`.
 ForwardArgs arguments_of(const AttentionInputs& inputs, const HostTensor& out);
 
 class Attention {
@@ -31,6 +32,7 @@ class Attention {
 
  private:
   std::unique_ptr<Buffer> upload(const HostTensor& tensor, ConstTensor& view);
+  const void* upload(std::span<const std::byte> bytes);
 
   MemorySpace& memory_;
   HostTensor out_;  // without its storage
@@ -38,6 +40,7 @@ class Attention {
   ForwardPlan plan_;
   ForwardArgs args_;
   std::unique_ptr<Buffer> q_, k_, v_, out_buffer_, lse_, workspace_;
+  std::vector<std::unique_ptr<Buffer>> arrays_;  // lengths and sinks
 };
 
 // Of the scores that are computed; a causal square counts half, as is customary. Multiplications and additions.

@@ -86,7 +86,7 @@ AttentionInputs make_inputs(const Point& point, DataType dtype) {
                          .k = make_tensor({point.batch, point.seqlen, point.heads_kv, point.head_dim}, dtype, Layout::bshd),
                          .v = make_tensor({point.batch, point.seqlen, point.heads_kv, point.head_dim}, dtype, Layout::bshd),
                          .scale = 1.0f / std::sqrt(static_cast<float>(point.head_dim)),
-                         .causal = point.causal};
+                         .mask = {.causal = point.causal}};
   fill(inputs.q, Values::normal, 1);
   fill(inputs.k, Values::normal, 2);
   fill(inputs.v, Values::normal, 3);

@@ -26,6 +26,7 @@ struct CheckOptions {
   int random = 0;
   std::uint64_t seed = 1;
   std::vector<std::string> cases;
+  CallOptions call;
   bool json = false;
 };
 
@@ -87,6 +88,15 @@ std::vector<CheckCase> choose_cases(const CheckOptions& options, std::string_vie
 
 std::string reproducer(const CheckCase& c, const std::string& backend) { return fmt::format("tandem check --backend {} --case \"{}\"", backend, c.text()); }
 
+// What makes a kernel of its own.
+std::string kind_of(const CheckCase& c) {
+  std::string kind = c.mask.causal ? "causal" : "full";
+  if (c.mask.windowed() || c.mask.attention_chunk > 0) kind += " local";
+  if (c.softcap > 0) kind += " softcap";
+  if (c.seqlens_q || c.seqlens_k || c.seqused_q || c.seqused_k) kind += " ragged";
+  return kind;
+}
+
 // The worst of each kind of kernel: dtype, head dims, mask.
 void print_worst(const std::vector<Outcome>& outcomes) {
   struct Worst {
@@ -97,7 +107,7 @@ void print_worst(const std::vector<Outcome>& outcomes) {
   for (const Outcome& outcome : outcomes) {
     if (outcome.refused) continue;
     const CheckCase& c = outcome.what;
-    Worst& worst = kinds[fmt::format("{} {:>3}/{:<3} {}", name_of(c.dtype), c.head_dim, c.head_dim_v, c.causal ? "causal" : "full")];
+    Worst& worst = kinds[fmt::format("{} {:>3}/{:<3} {}", name_of(c.dtype), c.head_dim, c.head_dim_v, kind_of(c))];
     ++worst.cases;
     worst.wrong += outcome.judgement.right ? 0 : 1;
     Judgement& most = worst.at_most;
@@ -138,7 +148,8 @@ void check(const CheckOptions& options, int& exit_code) {
   const Context context = options.backend.open();
   const std::string backend(context.backend());
   const auto memory = memory_of(backend, options.backend.device);
-  const std::vector<CheckCase> cases = choose_cases(options, backend);
+  std::vector<CheckCase> cases = choose_cases(options, backend);
+  for (CheckCase& c : cases) c.apply(options.call);
 
   std::vector<Outcome> outcomes;
   {
@@ -181,6 +192,7 @@ void add_check(CLI::App& app, int& exit_code) {
   command->add_option("--seed", options->seed, "of the random cases")->capture_default_str();
   command->add_option("--case", options->cases, "run this case instead, as a failure prints it: \"seqlen_q=129,head_dim=128,causal=1\"; repeatable")
       ->allow_extra_args(false);
+  options->call.add_to(*command, "Laid over every case (--sinks: values follow from the seed)");
   command->add_flag("--json", options->json, "output for machines");
   command->callback([options, &exit_code] { check(*options, exit_code); });
 }

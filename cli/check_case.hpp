@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "call_options.hpp"
 #include "reference.hpp"
 #include "values.hpp"
 
@@ -20,10 +21,17 @@ enum class Placement {
   expanded,  // all batch entries of K and V share one, by a stride of 0
 };
 
+// Ragged: batch counts the sequences. Packed: seqlen_q (seqlen_k) counts the rows of the tensor, which may be more or fewer than the lengths
+// add up to.
 struct CheckCase {
   std::int64_t batch = 1, seqlen_q = 128, seqlen_k = 128, heads = 2, heads_kv = 2, head_dim = 64, head_dim_v = 64;
   DataType dtype = DataType::bf16;
-  bool causal = false;
+  Mask mask;
+  float softcap = 0;
+  bool sinks = false;  // their values follow from the seed
+  std::optional<Lengths> seqlens_q, seqlens_k, seqused_q, seqused_k;
+  int sm_margin = 0;
+  bool batch_invariant = false;
   Placement layout = Placement::bshd;
   Values values = Values::normal;
   std::optional<float> scale;  // absent: 1/sqrt(head_dim)
@@ -32,11 +40,17 @@ struct CheckCase {
   // "batch=1,seqlen_q=128,..."; parse takes what text gives, and needs only the fields that differ from these defaults.
   std::string text() const;
   static CheckCase parse(const std::string& text);
+  // Options of the command line are laid over the case: what they do not name stays.
+  void apply(const CallOptions& options);
 
   // Multiplications of the whole product.
   double work() const;
+
+ private:
+  void settle_batch(bool given);
 };
 
+// Rows of Q, K and V that no sequence has are NaN.
 AttentionInputs make_inputs(const CheckCase& c);
 // NaN in every place.
 HostTensor make_output(const CheckCase& c);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "command.hpp"
 #include "failure.hpp"
 #include "file.hpp"
+#include "jit/compiler.hpp"
 #include "jit/kernel_store.hpp"
 #include "jit/nvrtc.hpp"
 #include "json_output.hpp"
@@ -37,8 +39,16 @@ struct CompileOptions {
   std::size_t jobs = 0;
 };
 
+// What is compiled: a forward kernel, or the one that lists the tiles of a ragged batch before it.
+struct Kernel {
+  std::optional<ForwardSpec> spec;  // none: prepare_ragged, of which there is one
+
+  std::string name() const { return spec ? name_of(*spec) : std::string(jit::kPrepareName); }
+  std::string source() const { return spec ? jit::kernel_source(*spec) : jit::prepare_source(); }
+};
+
 struct Outcome {
-  ForwardSpec spec;
+  Kernel kernel;
   std::string error;  // a sentence; empty: compiled
   double seconds = 0, cpu_seconds = 0, peak_mb = 0;
   int registers = 0, spill_bytes = 0;
@@ -49,18 +59,21 @@ struct Outcome {
   bool clean() const { return error.empty() && spill_bytes == 0 && advisories.empty(); }
 };
 
-std::vector<ForwardSpec> choose_specs(const CompileOptions& options) {
-  std::vector<ForwardSpec> specs;
+std::vector<Kernel> choose_kernels(const CompileOptions& options) {
+  std::vector<Kernel> kernels;
   if (options.shipped) {
     if (!options.specs.empty() || options.problem.given()) fail("--shipped stands for all kernels that ship; it takes neither --spec nor a problem");
-    for (std::size_t i = 0; i < kShippedCount; ++i) specs.push_back(shipped_forward(i));
-    return specs;
+    for (std::size_t i = 0; i < kShippedCount; ++i) kernels.push_back({shipped_forward(i)});
+    kernels.push_back({});
+    return kernels;
   }
   if (options.specs.empty() && !options.problem.given()) fail("nothing to compile; pass --shipped, --spec, or the flags of a problem (as of tandem explain)");
   const ForwardSpec base = options.problem.given() ? require(plan_forward(options.problem.problem(), options.problem.device())).spec : ForwardSpec{};
-  for (const std::string& text : options.specs) specs.push_back(require(parse_spec(text, base)));
-  if (specs.empty()) specs.push_back(base);
-  return specs;
+  for (const std::string& text : options.specs) kernels.push_back({require(parse_spec(text, base))});
+  if (kernels.empty()) kernels.push_back({base});
+  const bool ragged = std::any_of(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return kernel.spec->ragged; });
+  if (ragged && options.cubin.empty()) kernels.push_back({});  // it runs before each of them
+  return kernels;
 }
 
 bool holds(const jit::KernelCache& cache, const std::string& key) {
@@ -69,26 +82,27 @@ bool holds(const jit::KernelCache& cache, const std::string& key) {
 }
 
 // Compiles whatever the cache holds, and keeps the result there.
-Result<jit::CompiledKernel> compile_anew(const ForwardSpec& spec, const jit::KernelCache& cache, const std::string& version) {
-  const std::string source = jit::kernel_source(spec);
-  auto made = jit::compile(source, name_of(spec));
+Result<jit::CompiledKernel> compile_anew(const Kernel& kernel, const jit::KernelCache& cache, const std::string& version) {
+  const std::string source = kernel.source();
+  auto made = jit::compile(source, kernel.name());
   if (made.ok() && !cache.folder().empty() && !cache.store(jit::KernelCache::key(source, version), made.value()))
     return Status(StatusCode::unavailable, fmt::format("the kernel compiled, but {} cannot be written", cache.folder().string()));
   return made;
 }
 
-// In the child: what came of a spec, as JSON.
-std::string compile_one(const ForwardSpec& spec, const CompileOptions& options) {
+// In the child: what came of a kernel, as JSON.
+std::string compile_one(const Kernel& kernel, const CompileOptions& options) {
   const auto compiler = jit::nvrtc();
   const std::string version = compiler.ok() ? compiler.value()->version() : std::string();
   const bool pack = !options.output.empty();
   const jit::KernelStore store(jit::KernelCache(pack ? options.output : options.cache_dir));
   // A pack is complete in itself: what another folder already serves is compiled for it all the same.
-  const bool anew = options.force || (pack && !holds(store.cache(), jit::KernelCache::key(jit::kernel_source(spec), version)));
+  const bool anew = options.force || (pack && !holds(store.cache(), jit::KernelCache::key(kernel.source(), version)));
   bool compiled = anew;
   if (anew) require(compiler);
-  auto kernel = anew ? compile_anew(spec, store.cache(), version) : store.get(spec, [&](const std::string&, double) { compiled = true; });
-  const jit::CompiledKernel made = require(std::move(kernel));
+  const auto note = [&](const std::string&, double) { compiled = true; };
+  const auto get = [&] { return kernel.spec ? store.get(*kernel.spec, note) : store.get_prepare(note); };
+  const jit::CompiledKernel made = require(anew ? compile_anew(kernel, store.cache(), version) : get());
   if (!options.cubin.empty()) {
     OutputFile file(options.cubin);
     file.write_text(made.cubin);
@@ -103,8 +117,8 @@ std::string compile_one(const ForwardSpec& spec, const CompileOptions& options) 
       .dump();
 }
 
-Outcome read_outcome(const ForwardSpec& spec, const ChildResult& result) {
-  Outcome outcome{.spec = spec, .error = {}, .advisories = {}, .nvrtc = {}};
+Outcome read_outcome(const Kernel& kernel, const ChildResult& result) {
+  Outcome outcome{.kernel = kernel, .error = {}, .advisories = {}, .nvrtc = {}};
   const Json json = Json::parse(result.output, nullptr, /*allow_exceptions=*/false);
   if (!result.finished || !json.is_object()) {
     outcome.error = result.output.empty() ? "the child process failed" : result.output;
@@ -121,23 +135,23 @@ Outcome read_outcome(const ForwardSpec& spec, const ChildResult& result) {
   return outcome;
 }
 
-std::vector<Outcome> compile_all(const std::vector<ForwardSpec>& specs, const CompileOptions& options) {
-  std::vector<Outcome> outcomes(specs.size());
+std::vector<Outcome> compile_all(const std::vector<Kernel>& kernels, const CompileOptions& options) {
+  std::vector<Outcome> outcomes(kernels.size());
   std::vector<std::function<std::string()>> works;
-  for (const ForwardSpec& spec : specs) works.push_back([&spec, &options] { return compile_one(spec, options); });
+  for (const Kernel& kernel : kernels) works.push_back([&kernel, &options] { return compile_one(kernel, options); });
   const std::size_t jobs = options.jobs == 0 ? std::max(1u, std::thread::hardware_concurrency()) : options.jobs;
-  Progress progress("compile", specs.size());
-  progress.update(0, name_of(specs.front()));
+  Progress progress("compile", kernels.size());
+  progress.update(0, kernels.front().name());
   std::size_t done = 0;
   run_children(works, jobs, [&](std::size_t i, const ChildResult& result) {
-    outcomes[i] = read_outcome(specs[i], result);
-    progress.update(++done, name_of(specs[i]));
+    outcomes[i] = read_outcome(kernels[i], result);
+    progress.update(++done, kernels[i].name());
   });
   return outcomes;
 }
 
 Json outcome_json(const Outcome& outcome) {
-  Json json{{"name", name_of(outcome.spec)}};
+  Json json{{"name", outcome.kernel.name()}};
   if (!outcome.error.empty()) json["error"] = outcome.error;
   json["seconds"] = outcome.seconds;
   json["peak_mb"] = outcome.peak_mb;
@@ -146,7 +160,7 @@ Json outcome_json(const Outcome& outcome) {
   json["advisories"] = outcome.advisories;
   json["cached"] = outcome.cached;
   json["cpu_seconds"] = outcome.cpu_seconds;
-  json["spec"] = to_text(outcome.spec);
+  json["spec"] = outcome.kernel.spec ? to_text(*outcome.kernel.spec) : std::string();  // prepare_ragged has none
   return json;
 }
 
@@ -154,26 +168,26 @@ void print_outcomes(const std::vector<Outcome>& outcomes) {
   Table table({"<kernel", "seconds", "CPU seconds", "peak MB", "registers", "spill bytes", "<advisories"});
   for (const Outcome& outcome : outcomes) {
     if (!outcome.error.empty()) {
-      table.add({name_of(outcome.spec), "", "", "", "", "", paint(Ink::bad, "failed")});
+      table.add({outcome.kernel.name(), "", "", "", "", "", paint(Ink::bad, "failed")});
       continue;
     }
-    table.add({name_of(outcome.spec), outcome.cached ? "cached" : fmt::format("{:.2f}", outcome.seconds),
+    table.add({outcome.kernel.name(), outcome.cached ? "cached" : fmt::format("{:.2f}", outcome.seconds),
                outcome.cached ? "" : fmt::format("{:.2f}", outcome.cpu_seconds), outcome.cached ? "" : fmt::format("{:.0f}", outcome.peak_mb),
                std::to_string(outcome.registers), outcome.spill_bytes == 0 ? "0" : paint(Ink::bad, std::to_string(outcome.spill_bytes)),
                outcome.advisories.empty() ? "none" : paint(Ink::bad, std::to_string(outcome.advisories.size()))});
   }
   table.print();
   for (const Outcome& outcome : outcomes) {
-    if (!outcome.error.empty()) print_line(fmt::format("\n{}: {}", name_of(outcome.spec), outcome.error));
-    for (const std::string& advisory : outcome.advisories) print_line(fmt::format("\n{}: {}", name_of(outcome.spec), advisory));
+    if (!outcome.error.empty()) print_line(fmt::format("\n{}: {}", outcome.kernel.name(), outcome.error));
+    for (const std::string& advisory : outcome.advisories) print_line(fmt::format("\n{}: {}", outcome.kernel.name(), advisory));
   }
 }
 
 void compile(const CompileOptions& options, int& exit_code) {
-  const std::vector<ForwardSpec> specs = choose_specs(options);
-  if (!options.cubin.empty() && specs.size() != 1)
-    fail("--cubin writes one kernel and {} are to be compiled; pass one --spec, or the flags of one problem", specs.size());
-  const std::vector<Outcome> outcomes = compile_all(specs, options);
+  const std::vector<Kernel> kernels = choose_kernels(options);
+  if (!options.cubin.empty() && kernels.size() != 1)
+    fail("--cubin writes one kernel and {} are to be compiled; pass one --spec, or the flags of one problem", kernels.size());
+  const std::vector<Outcome> outcomes = compile_all(kernels, options);
   const auto failed = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) { return !outcome.error.empty(); });
   if (failed == std::ssize(outcomes)) throw Failure(outcomes.front().error);  // nothing came of it: a missing compiler, not a faulty kernel
   const bool clean = std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) { return outcome.clean(); });
@@ -200,7 +214,7 @@ void compile(const CompileOptions& options, int& exit_code) {
 void add_compile(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("compile", "Compile kernels ahead of time. Needs NVRTC, no GPU");
   const auto options = std::make_shared<CompileOptions>();
-  command->add_flag("--shipped", options->shipped, "all kernels that ship");
+  command->add_flag("--shipped", options->shipped, "all kernels that ship, and the one that lists the tiles of ragged batches");
   command->add_option("--spec", options->specs, "a kernel: \"head_dim=64,head_dim_v=64,causal=true\", on the defaults or on what the problem gets; repeatable")
       ->allow_extra_args(false);
   options->problem.add_to(*command);

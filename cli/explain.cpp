@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
+#include "key_blocks.hpp"
 #include "plan/planner.hpp"
 #include "plan/roofline.hpp"
 #include "plan/spec_text.hpp"
@@ -60,6 +61,13 @@ std::vector<Item> roofline_items(const Roofline& roof) {
           {"issue", "warp instructions", roof.issue}};
 }
 
+std::vector<Item> block_items(const KeyBlocks& blocks) {
+  return {{"rectangle", "of the full rectangle", static_cast<double>(blocks.rectangle)},
+          {"skipped", "skipped: nobody sees them", static_cast<double>(blocks.skipped())},
+          {"masked", "visited and masked", static_cast<double>(blocks.masked)},
+          {"whole", "visited whole", static_cast<double>(blocks.whole())}};
+}
+
 // How the tiles fill the device: the last round of blocks may leave multiprocessors idle.
 struct Waves {
   double slots = 0, rounds = 0, idle_share = 0;
@@ -71,6 +79,17 @@ Waves waves_of(const ForwardPlan& plan, const DeviceShape& device) {
   waves.rounds = plan.geometry.order.tiles / waves.slots;
   waves.idle_share = 1 - waves.rounds / std::ceil(waves.rounds);
   return waves;
+}
+
+Mask mask_of(const ForwardProblem& problem) {
+  return {.causal = problem.causal, .window_left = problem.window_left, .window_right = problem.window_right, .attention_chunk = problem.attention_chunk};
+}
+
+// Of one head; of a ragged batch over all its sequences.
+KeyBlocks blocks_of(const ForwardPlan& plan, const ForwardProblem& problem, const ProblemOptions& options) {
+  KeyBlocks blocks;
+  for (const auto& [seqlen_q, seqlen_k] : options.sequences()) blocks += count_key_blocks(plan.spec, mask_of(problem), seqlen_q, seqlen_k);
+  return blocks;
 }
 
 Json items_json(const std::vector<Item>& items) {
@@ -97,17 +116,23 @@ void explain(const ExplainOptions& options) {
   const budget::RegisterSplit split = budget::register_split(spec);
   const Roofline roof = roofline(spec);
   const Waves waves = waves_of(plan, device);
+  const KeyBlocks blocks = blocks_of(plan, problem, options.problem);
+  const std::string described = describe(problem, options.problem.call().softcap);
 
   if (options.json) {
-    Json json{{"command", "explain"},       {"problem", describe(problem)}, {"kernel", name_of(spec)}, {"spec", Json::parse(to_json(spec).dump())},
-              {"spec_text", to_text(spec)}, {"reason", plan.reason},        {"tuned", plan.tuned},     {"model_choice", name_of(modelled)}};
+    Json json{{"command", "explain"},       {"problem", described},  {"kernel", name_of(spec)}, {"spec", Json::parse(to_json(spec).dump())},
+              {"spec_text", to_text(spec)}, {"reason", plan.reason}, {"tuned", plan.tuned},     {"model_choice", name_of(modelled)}};
     json["launch"] = {{"tiles", plan.geometry.order.tiles},
                       {"grid", plan.geometry.grid},
                       {"threads", plan.geometry.threads},
                       {"cluster", plan.geometry.cluster},
                       {"waves", waves.rounds},
                       {"tail_idle", waves.idle_share},
-                      {"workspace_bytes", plan.geometry.workspace_bytes}};
+                      {"workspace_bytes", plan.geometry.workspace_bytes},
+                      {"planned_on_device", spec.ragged},
+                      {"tile_list_entries", plan.geometry.list_capacity}};
+    json["key_blocks"] = {{"tiles", blocks.tiles},   {"rectangle", blocks.rectangle}, {"visited", blocks.visited}, {"masked", blocks.masked},
+                          {"whole", blocks.whole()}, {"skipped", blocks.skipped()},   {"saved", blocks.saved()}};
     json["shared_bytes"] = items_json(shared_items(shared));
     json["shared_bytes"]["total"] = shared.total();
     json["shared_bytes"]["allowed"] = budget::shared_bytes_allowed(spec);
@@ -122,7 +147,7 @@ void explain(const ExplainOptions& options) {
   }
 
   Facts facts;
-  facts.add("problem", describe(problem));
+  facts.add("problem", described);
   facts.add("kernel", name_of(spec));
   facts.add("why", plan.reason);
   if (plan.tuned) facts.add("the model alone", modelled == spec ? "chooses the same" : name_of(modelled));
@@ -130,10 +155,19 @@ void explain(const ExplainOptions& options) {
   facts.add("tile", fmt::format("{} queries x {} keys a step, {} stages, {} consumer warpgroup{} and a producer, {} block{} a multiprocessor", spec.block_m(),
                                 spec.block_n, spec.stages, spec.consumer_warpgroups, spec.consumer_warpgroups == 1 ? "" : "s", spec.ctas_per_sm,
                                 spec.ctas_per_sm == 1 ? "" : "s"));
-  facts.add("launch", fmt::format("{} tiles on a grid of {} blocks of {} threads", plan.geometry.order.tiles, plan.geometry.grid, plan.geometry.threads));
+  facts.add("launch", fmt::format("{}{} tiles on a grid of {} blocks of {} threads", spec.ragged ? "at most " : "", plan.geometry.order.tiles,
+                                  plan.geometry.grid, plan.geometry.threads));
+  if (spec.ragged)
+    facts.add("planned on the device", fmt::format("lengths are read when the call runs: a kernel of one block lists the tiles, heaviest first; room for {} "
+                                                   "(each for all heads) in a workspace of {} bytes",
+                                                   plan.geometry.list_capacity, plan.geometry.workspace_bytes));
   facts.add("waves", fmt::format("{:.2f} rounds of {:.0f} tiles; {:.0f} % of the device idle if all tiles were equal", waves.rounds, waves.slots,
                                  100 * waves.idle_share));
   facts.print();
+
+  print_line(paint(Ink::bold, fmt::format("\nKey blocks of a head: {} query tiles of {} x key blocks of {}{}; the mask saves {:.0f} % of the work",
+                                          blocks.tiles, spec.block_m(), spec.block_n, spec.ragged ? ", all sequences together" : "", 100 * blocks.saved())));
+  print_items(block_items(blocks), static_cast<double>(std::max<std::int64_t>(blocks.rectangle, 1)), "blocks", "{:.0f}");
 
   print_line(paint(Ink::bold, fmt::format("\nShared memory: {} of {} bytes a block", shared.total(), budget::shared_bytes_allowed(spec))));
   print_items(shared_items(shared), budget::shared_bytes_allowed(spec), "bytes", "{:.0f}");

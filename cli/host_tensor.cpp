@@ -10,12 +10,25 @@
 namespace tandem::cli {
 namespace {
 
+std::int64_t load_integer(const std::byte* address, FileType type) {
+  std::int32_t narrow = 0;
+  std::int64_t wide = 0;
+  if (type == FileType::int64) {
+    std::memcpy(&wide, address, sizeof wide);
+    return wide;
+  }
+  std::memcpy(&narrow, address, sizeof narrow);
+  return narrow;
+}
+
 double load_file_element(const std::byte* address, FileType type) {
   switch (type) {
     case FileType::fp16: return load_element(address, DataType::fp16);
     case FileType::fp32: return load_element(address, DataType::fp32);
     case FileType::bf16:
     case FileType::raw16: return load_element(address, DataType::bf16);
+    case FileType::int32: return static_cast<double>(load_integer(address, type));
+    case FileType::int64: return static_cast<double>(load_integer(address, type));
     case FileType::fp64: break;
   }
   double value = 0;
@@ -111,9 +124,28 @@ std::optional<DataType> natural_type(FileType type) {
     case FileType::bf16: return DataType::bf16;
     case FileType::fp32:
     case FileType::fp64: return DataType::fp32;
-    case FileType::raw16: break;
+    case FileType::raw16:
+    case FileType::int32:
+    case FileType::int64: break;
   }
   return std::nullopt;
+}
+
+std::vector<std::int64_t> integers_of(const std::string& label, const FileTensor& tensor) {
+  if (tensor.shape.size() != 1) fail("{} has shape {}; it must have one axis", label, shape_text(tensor.shape));
+  if (tensor.type != FileType::int32 && tensor.type != FileType::int64) fail("{} is {}; it must be int32 or int64", label, name_of(tensor.type));
+  std::vector<std::int64_t> values;
+  for (std::size_t at = 0; at < tensor.data.size(); at += size_of(tensor.type)) values.push_back(load_integer(tensor.data.data() + at, tensor.type));
+  return values;
+}
+
+std::vector<float> floats_of(const std::string& label, const FileTensor& tensor) {
+  if (tensor.shape.size() != 1) fail("{} has shape {}; it must have one axis", label, shape_text(tensor.shape));
+  if (!natural_type(tensor.type)) fail("{} holds {}; it must be fp16, bf16, fp32 or fp64", label, name_of(tensor.type));
+  std::vector<float> values;
+  for (std::size_t at = 0; at < tensor.data.size(); at += size_of(tensor.type))
+    values.push_back(static_cast<float>(load_file_element(tensor.data.data() + at, tensor.type)));
+  return values;
 }
 
 DataType parse_data_type(const std::string& name) {

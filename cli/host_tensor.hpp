@@ -48,8 +48,12 @@ HostTensor from_file(const std::string& label, FileTensor source, Layout layout,
 // Back to the axes that a file of that rank and layout has.
 FileTensor to_file(const HostTensor& tensor, Layout layout, std::size_t rank);
 
-// The dtype that a file's tensor has by itself; none for raw words.
+// The dtype that a file's tensor has by itself; none for raw words and integers.
 std::optional<DataType> natural_type(FileType type);
+
+// The numbers of a tensor with one axis: lengths (int32 or int64), or a logit a head (floating point).
+std::vector<std::int64_t> integers_of(const std::string& label, const FileTensor& tensor);
+std::vector<float> floats_of(const std::string& label, const FileTensor& tensor);
 
 DataType parse_data_type(const std::string& name);
 

@@ -120,14 +120,16 @@ class HeaderReader {
 
 FileType type_of(const std::string& descr, const std::string& file) {
   if (descr == "bfloat16") return FileType::bf16;
-  if (descr.empty()) fail("{}: its dtype is empty; <f2, <f4, <f8, and <u2 or <V2 for bfloat16, are understood", file);
+  if (descr.empty()) fail("{}: its dtype is empty; <f2, <f4, <f8, <u2 or <V2 for bfloat16, and <i4 or <i8 for lengths, are understood", file);
   if (descr.front() == '>') fail("{}: its dtype '{}' is big-endian; save it in little-endian order (astype('<{}'))", file, descr, descr.substr(1));
   const std::string kind = descr.front() == '<' || descr.front() == '|' || descr.front() == '=' ? descr.substr(1) : descr;
   if (kind == "f2") return FileType::fp16;
   if (kind == "f4") return FileType::fp32;
   if (kind == "f8") return FileType::fp64;
   if (kind == "u2" || kind == "V2") return FileType::raw16;
-  fail("{}: its dtype is '{}'; <f2, <f4, <f8, and <u2 or <V2 for bfloat16, are understood", file, descr);
+  if (kind == "i4") return FileType::int32;
+  if (kind == "i8") return FileType::int64;
+  fail("{}: its dtype is '{}'; <f2, <f4, <f8, <u2 or <V2 for bfloat16, and <i4 or <i8 for lengths, are understood", file, descr);
 }
 
 // The elements of a column-major array in row-major order.
@@ -186,6 +188,8 @@ void format_npy(OutputFile& file, const FileTensor& tensor) {
   if (tensor.type == FileType::fp16) descr = "<f2";
   if (tensor.type == FileType::fp64) descr = "<f8";
   if (tensor.type == FileType::raw16) descr = "<u2";
+  if (tensor.type == FileType::int32) descr = "<i4";
+  if (tensor.type == FileType::int64) descr = "<i8";
   std::string shape;
   for (const std::int64_t extent : tensor.shape) shape += fmt::format("{}, ", extent);
   std::string header =

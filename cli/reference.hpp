@@ -2,26 +2,49 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "call_options.hpp"
 #include "host_tensor.hpp"
+#include "mask.hpp"
 
 namespace tandem::cli {
 
-// One attention call with its inputs in host memory.
+// Rows first ... first + count - 1 of a batch entry.
+struct Rows {
+  std::int64_t batch = 0, first = 0, count = 0;
+};
+
+// One attention call with its inputs in host memory; the fields are those of tandem.h.
 struct AttentionInputs {
   HostTensor q, k, v;
   float scale = 1.0f;
-  bool causal = false;
+  Mask mask = {};
+  float softcap = 0.0f;
+  std::vector<float> sinks = {};  // a logit a head; empty: none
+  std::optional<Lengths> cu_seqlens_q = {}, cu_seqlens_k = {}, seqused_q = {}, seqused_k = {};
+  int sm_margin = 0;
+  bool batch_invariant = false;
+
+  bool ragged() const { return cu_seqlens_q || cu_seqlens_k || seqused_q || seqused_k; }
+  std::int64_t sequences() const;
+  // Of one sequence, cut to what the tensors have.
+  Rows queries(std::int64_t sequence) const;
+  Rows keys(std::int64_t sequence) const;
 };
 
-// Keys that a query sees (contract 2: masks are aligned at the bottom right).
-std::int64_t visible_keys(const AttentionInputs& inputs, std::int64_t row);
+// The options as they are laid over a call: what they do not name stays. Fails with a sentence where they contradict the tensors.
+void apply(const CallOptions& options, AttentionInputs& inputs);
+// Whether the lengths are those of the tensors: who passes them by hand wants to know that they are not.
+void check_lengths(const AttentionInputs& inputs);
 
+// A row of the tensors, and which query of which sequence it is.
 struct RowId {
   std::int64_t batch = 0, head = 0, row = 0;
+  std::int64_t sequence = -1, query = 0;  // -1: no sequence has it, and it must be 0
 };
 
 // All rows if they cost at most `budget` multiplications, else rows of some heads: first, last, beside tile borders, and random ones.

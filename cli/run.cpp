@@ -92,6 +92,17 @@ Json judgement_json(const Judgement& judgement) {
           {"lse_allowed", judgement.lse_allowed}};
 }
 
+// Of each sequence, as they are used.
+std::string sequences_text(const AttentionInputs& inputs) {
+  Lengths queries, keys;
+  for (std::int64_t i = 0; i < inputs.sequences(); ++i) {
+    queries.push_back(static_cast<std::int32_t>(inputs.queries(i).count));
+    keys.push_back(static_cast<std::int32_t>(inputs.keys(i).count));
+  }
+  return fmt::format("{} sequences; queries{} {}; keys{} {}", inputs.sequences(), inputs.cu_seqlens_q ? " (packed)" : "", lengths_text(queries),
+                     inputs.cu_seqlens_k ? " (packed)" : "", lengths_text(keys));
+}
+
 // The speed of the model says nothing about a GPU.
 std::string time_text(const std::vector<double>& seconds, double flops, bool model) {
   const double median = seconds[seconds.size() / 2];
@@ -145,7 +156,14 @@ void run(const RunOptions& options, int& exit_code) {
               {"v", tensor_json(inputs.v)},
               {"out", tensor_json(out)},
               {"layout", options.input.layout()},
-              {"causal", inputs.causal},
+              {"causal", inputs.mask.causal},
+              {"window", inputs.mask.windowed() ? Json::array({inputs.mask.window_left, inputs.mask.window_right}) : Json()},
+              {"attention_chunk", inputs.mask.attention_chunk},
+              {"softcap", inputs.softcap},
+              {"sinks", !inputs.sinks.empty()},
+              {"sequences", inputs.ragged() ? Json(inputs.sequences()) : Json()},
+              {"sm_margin", inputs.sm_margin},
+              {"batch_invariant", inputs.batch_invariant},
               {"softmax_scale", inputs.scale},
               {"plan", Json::parse(attention.plan().json(), nullptr, false)},
               {"runs", seconds.size()},
@@ -163,7 +181,9 @@ void run(const RunOptions& options, int& exit_code) {
   facts.add("k", shape_text(inputs.k.shape));
   facts.add("v", shape_text(inputs.v.shape));
   facts.add("out", fmt::format("{}  (batch, seqlen, heads, dim)", shape_text(out.shape)));
-  facts.add("mask", fmt::format("{}, scale {:.6g}", inputs.causal ? "causal, aligned at the bottom right" : "none", inputs.scale));
+  facts.add("mask", fmt::format("{}{}, scale {:.6g}", mask_text(inputs.mask, inputs.softcap, !inputs.sinks.empty()),
+                                inputs.mask.any() ? ", aligned at the bottom right" : "", inputs.scale));
+  if (inputs.ragged()) facts.add("lengths", sequences_text(inputs));
   facts.add("backend", opened.note.empty() ? backend : fmt::format("{} ({})", backend, opened.note));
   facts.add("schedule", schedule_text(attention.plan().json()));
   facts.add("time", time_text(seconds, flops, backend == "model"));

@@ -43,6 +43,10 @@ std::vector<InputFiles::Source> InputFiles::read() const {
 
 // The dtype of the call: as asked for, else that of the files.
 DataType InputFiles::choose_type(const std::vector<Source>& sources) const {
+  for (const Source& source : sources)
+    if (source.tensor.type == FileType::int32 || source.tensor.type == FileType::int64)
+      fail("{} holds {} ('<i4' or '<i8' of .npy, I32 or I64 of .safetensors); Q, K and V must be fp16, bf16, fp32 or fp64", source.label,
+           name_of(source.tensor.type));
   if (!dtype_.empty()) {
     const DataType type = parse_data_type(dtype_);
     for (const Source& source : sources)
@@ -62,6 +66,17 @@ DataType InputFiles::choose_type(const std::vector<Source>& sources) const {
   return *type;
 }
 
+// Lengths and sinks that stand in the .safetensors file beside Q, K and V.
+void InputFiles::read_extras(AttentionInputs& inputs) const {
+  if (files_.size() != 1) return;
+  const std::string& file = files_.front();
+  const std::pair<const char*, std::optional<Lengths>*> arrays[] = {
+      {"cu_seqlens_q", &inputs.cu_seqlens_q}, {"cu_seqlens_k", &inputs.cu_seqlens_k}, {"seqused_q", &inputs.seqused_q}, {"seqused_k", &inputs.seqused_k}};
+  for (const auto& [name, place] : arrays)
+    if (const auto tensor = find_safetensors(file, name)) *place = lengths_of(fmt::format("{} ({})", name, file), *tensor);
+  if (const auto tensor = find_safetensors(file, "sinks")) inputs.sinks = floats_of(fmt::format("sinks ({})", file), *tensor);
+}
+
 LoadedInputs InputFiles::load() const {
   std::vector<Source> sources = read();
   const DataType type = choose_type(sources);
@@ -74,12 +89,16 @@ LoadedInputs InputFiles::load() const {
   inputs.k = from_file(sources[1].label, std::move(sources[1].tensor), loaded.layout, type);
   inputs.v = from_file(sources[2].label, std::move(sources[2].tensor), loaded.layout, type);
   loaded.rank = shapes[0].size();
-  for (std::size_t i = 1; i < 3; ++i)
-    if (shapes[i].size() != loaded.rank)
-      fail("{} has shape {} and {} has {}; they must have the same number of axes", sources[0].label, shape_text(shapes[0]), sources[i].label,
-           shape_text(shapes[i]));
-  inputs.causal = causal_;
   inputs.scale = scale_.value_or(inputs.q.shape[3] > 0 ? 1.0f / std::sqrt(static_cast<float>(inputs.q.shape[3])) : 1.0f);
+  read_extras(inputs);
+  apply(call_, inputs);
+  // Packed tensors have no batch axis; where only one side is packed, the other may have one.
+  const bool mixed = inputs.cu_seqlens_q.has_value() != inputs.cu_seqlens_k.has_value();
+  for (const auto& [one, other] : {std::pair<std::size_t, std::size_t>{0, 1}, {0, 2}, {1, 2}})
+    if (shapes[one].size() != shapes[other].size() && !(mixed && one == 0))
+      fail("{} has shape {} and {} has {}; they must have the same number of axes", sources[one].label, shape_text(shapes[one]), sources[other].label,
+           shape_text(shapes[other]));
+  check_lengths(inputs);
   return loaded;
 }
 
@@ -96,8 +115,8 @@ void InputFiles::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--dtype", dtype_, "convert to fp16, bf16 or fp32 before the call; 16-bit words need bf16. Default: that of the files")
       ->check(CLI::IsMember({"fp16", "bf16", "fp32"}));
-  app.add_flag("--causal", causal_, "query i sees keys up to i + seqlen_k - seqlen_q");
   app.add_option("--scale", scale_, "softmax scale; default: 1/sqrt(head_dim)");
+  call_.add_to(app, "Masks and lengths (a .safetensors file may hold cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, sinks; an option goes before it)");
 }
 
 void OutputFiles::check() const {

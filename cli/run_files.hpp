@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "call_options.hpp"
 #include "reference.hpp"
 
 namespace CLI {
@@ -33,12 +34,13 @@ class InputFiles {
 
   std::vector<Source> read() const;
   DataType choose_type(const std::vector<Source>& sources) const;
+  void read_extras(AttentionInputs& inputs) const;
 
   std::vector<std::string> files_;
   std::string q_, k_, v_;
   std::string q_name_ = "q", k_name_ = "k", v_name_ = "v";
   std::string layout_ = "bshd", dtype_;
-  bool causal_ = false;
+  CallOptions call_;
   std::optional<float> scale_;
 };
 

@@ -1,7 +1,6 @@
 #include "safetensors.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -101,7 +100,9 @@ FileType type_of(const InputFile& file, const Entry& entry) {
   if (entry.dtype == "BF16") return FileType::bf16;
   if (entry.dtype == "F32") return FileType::fp32;
   if (entry.dtype == "F64") return FileType::fp64;
-  fail("{}: tensor '{}' has dtype {}; F16, BF16, F32 and F64 are understood", file.name(), entry.name, entry.dtype);
+  if (entry.dtype == "I32") return FileType::int32;
+  if (entry.dtype == "I64") return FileType::int64;
+  fail("{}: tensor '{}' has dtype {}; F16, BF16, F32 and F64 are understood, and I32 and I64 for lengths", file.name(), entry.name, entry.dtype);
 }
 
 const char* dtype_of(FileType type) {
@@ -111,8 +112,36 @@ const char* dtype_of(FileType type) {
     case FileType::fp32: return "F32";
     case FileType::fp64: return "F64";
     case FileType::raw16: return "U16";
+    case FileType::int32: return "I32";
+    case FileType::int64: return "I64";
   }
   return "?";
+}
+
+// What the header of a file says, checked.
+struct Contents {
+  std::vector<Entry> entries;  // in the order of their names
+  std::uint64_t data_start = 0;
+
+  const Entry* find(const std::string& name) const {
+    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
+    return found == entries.end() ? nullptr : &*found;
+  }
+};
+
+Contents read_contents(const InputFile& file) {
+  const std::uint64_t header_size = little_endian(file.read(0, 8, "the header length"));
+  if (header_size > kMaxHeader) fail("{}: its header claims {} bytes; it does not look like a .safetensors file", file.name(), header_size);
+  const nlohmann::json header = parse_header(file, file.read_text(8, header_size, "the header"));
+  Contents contents{.entries = {}, .data_start = 8 + header_size};
+  for (const auto& [key, value] : header.items())
+    if (key != "__metadata__") contents.entries.push_back(parse_entry(file, key, value));
+  check_coverage(file, contents.entries, file.size() - contents.data_start);
+  return contents;
+}
+
+FileTensor read_entry(const InputFile& file, const Contents& contents, const Entry& entry) {
+  return {type_of(file, entry), entry.shape, file.read(contents.data_start + entry.begin, entry.end - entry.begin, "the tensor")};
 }
 
 std::array<std::byte, 8> eight_bytes(std::uint64_t value) {
@@ -124,23 +153,18 @@ std::array<std::byte, 8> eight_bytes(std::uint64_t value) {
 }  // namespace
 
 FileTensor parse_safetensors(const InputFile& file, const std::string& name) {
-  const std::uint64_t header_size = little_endian(file.read(0, 8, "the header length"));
-  if (header_size > kMaxHeader) fail("{}: its header claims {} bytes; it does not look like a .safetensors file", file.name(), header_size);
-  const nlohmann::json header = parse_header(file, file.read_text(8, header_size, "the header"));
+  const Contents contents = read_contents(file);
+  if (const Entry* entry = contents.find(name)) return read_entry(file, contents, *entry);
+  std::string names;
+  for (const Entry& entry : contents.entries) names += (names.empty() ? "" : ", ") + entry.name;
+  fail("{}: it has no tensor '{}'; it holds {}", file.name(), name, names.empty() ? "none" : names);
+}
 
-  std::vector<Entry> entries;
-  std::vector<std::string> names;
-  for (const auto& [key, value] : header.items()) {
-    if (key == "__metadata__") continue;
-    entries.push_back(parse_entry(file, key, value));
-    names.push_back(key);
-  }
-  check_coverage(file, entries, file.size() - 8 - header_size);
-
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
-  if (found == entries.end())
-    fail("{}: it has no tensor '{}'; it holds {}", file.name(), name, names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")));
-  return {type_of(file, *found), found->shape, file.read(8 + header_size + found->begin, found->end - found->begin, "the tensor")};
+std::optional<FileTensor> find_in_safetensors(const InputFile& file, const std::string& name) {
+  const Contents contents = read_contents(file);
+  const Entry* entry = contents.find(name);
+  if (entry == nullptr) return std::nullopt;
+  return read_entry(file, contents, *entry);
 }
 
 void format_safetensors(OutputFile& file, const std::vector<NamedTensor>& tensors) {

@@ -16,16 +16,23 @@ std::string_view name_of(FileType type) {
     case FileType::fp32: return "fp32";
     case FileType::fp64: return "fp64";
     case FileType::raw16: return "16-bit words";
+    case FileType::int32: return "int32";
+    case FileType::int64: return "int64";
   }
   return "?";
 }
 
 std::size_t size_of(FileType type) {
   switch (type) {
-    case FileType::fp32: return 4;
-    case FileType::fp64: return 8;
-    default: return 2;
+    case FileType::fp16:
+    case FileType::bf16:
+    case FileType::raw16: return 2;
+    case FileType::fp32:
+    case FileType::int32: return 4;
+    case FileType::fp64:
+    case FileType::int64: return 8;
   }
+  return 1;
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
@@ -45,6 +52,11 @@ FileTensor read_npy(const std::filesystem::path& path) {
 FileTensor read_safetensors(const std::filesystem::path& path, const std::string& name) {
   const InputFile file(path);
   return parse_safetensors(file, name);
+}
+
+std::optional<FileTensor> find_safetensors(const std::filesystem::path& path, const std::string& name) {
+  const InputFile file(path);
+  return find_in_safetensors(file, name);
 }
 
 void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {

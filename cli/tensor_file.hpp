@@ -12,8 +12,8 @@
 
 namespace tandem::cli {
 
-// `raw16` are 16-bit words without a meaning of their own: numpy has no bfloat16, and stores it as uint16 or void.
-enum class FileType { fp16, bf16, fp32, fp64, raw16 };
+// `raw16` are 16-bit words without a meaning of their own: numpy has no bfloat16, and stores it as uint16 or void. Integers are lengths.
+enum class FileType { fp16, bf16, fp32, fp64, raw16, int32, int64 };
 
 std::string_view name_of(FileType type);
 std::size_t size_of(FileType type);
@@ -35,6 +35,8 @@ FileFormat format_of(const std::filesystem::path& path);
 
 FileTensor read_npy(const std::filesystem::path& path);
 FileTensor read_safetensors(const std::filesystem::path& path, const std::string& name);
+// None where the file has no tensor of that name.
+std::optional<FileTensor> find_safetensors(const std::filesystem::path& path, const std::string& name);
 
 struct NamedTensor {
   std::string name;
