@@ -30,6 +30,17 @@ def test_a_problem_compiles_what_explain_names(shared_tandem):
     assert kernel["name"] in shared_tandem.ok("compile", "--spec", explained["spec_text"]).out
 
 
+def test_a_ragged_kernel_comes_with_the_one_before_it(tandem, tmp_path):
+    pack = tmp_path / "pack"
+    kernel, prepare = tandem.ok("compile", "--spec", SMALL + ",ragged=true,local=true,softcap=true", "--output", pack, "--json").json
+    assert "local_softcap_ragged" in kernel["name"] and "ragged=true" in kernel["spec"]
+    assert prepare["name"] == "prepare_ragged" and list(prepare) == list(kernel) and prepare["spec"] == ""
+    assert prepare["registers"] > 0 and prepare["spill_bytes"] == 0 and prepare["advisories"] == []
+    assert len(list(pack.glob("*.tk"))) == 2
+    text = tandem.ok("compile", "--spec", SMALL + ",ragged=true,local=true,softcap=true", TANDEM_AOT_DIR=str(pack), TANDEM_JIT="off").out
+    assert "prepare_ragged" in text and text.count("cached") == 2
+
+
 def test_two_specs_side_by_side(shared_tandem):
     kernels = shared_tandem.ok("compile", "--spec", SMALL, "--spec", SMALL.replace("block_n=16", "block_n=32"), "--jobs", 2, "--json").json
     assert len({kernel["name"] for kernel in kernels}) == 2
