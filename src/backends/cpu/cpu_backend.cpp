@@ -1,6 +1,7 @@
 // The CPU backend: FlashAttention-2's algorithm on the vector units of the machine. FP32 arithmetic, the whole contract, every layout.
 //
-// A run borrows one scratch buffer for each thread that takes part; buffers are kept for later runs, so a repeated run allocates nothing.
+// A run borrows one scratch buffer for each thread that takes part, and one for the list of a ragged batch; buffers are kept for later runs,
+// so a repeated run allocates nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <thread>
 
 #include "backends/backend.hpp"
@@ -21,6 +23,7 @@ namespace {
 
 using cpu::ForwardKernel;
 using cpu::ForwardTask;
+using cpu::Sequence;
 
 // What the backend and everything prepared by it share.
 struct Engine {
@@ -35,11 +38,11 @@ struct Engine {
 std::int64_t choose_rows_per_item(const ForwardProblem& problem, const ForwardKernel& kernel, int threads) {
   constexpr std::int64_t kCacheBytes = 256 * 1024;
   const std::int64_t panel = kernel.panel_rows;
-  const std::int64_t rows = problem.seqlen_q * (problem.num_heads / problem.num_heads_kv);
+  const std::int64_t rows = problem.expected_q() * (problem.num_heads / problem.num_heads_kv);
   const std::int64_t cached = kCacheBytes / (4 * (problem.head_dim + problem.head_dim_v));
   std::int64_t panels = std::clamp<std::int64_t>(cached / panel, 1, cpu::kMaxRowsPerItem / panel);
   panels = std::min(panels, std::max<std::int64_t>(1, (rows + panel - 1) / panel));
-  const auto items = [&](std::int64_t p) { return problem.batch * problem.num_heads_kv * ((rows + p * panel - 1) / (p * panel)); };
+  const auto items = [&](std::int64_t p) { return problem.batch_of_q() * problem.num_heads_kv * ((rows + p * panel - 1) / (p * panel)); };
   while (panels > 1 && threads > 1 && items(panels) < 4 * threads) panels = (panels + 1) / 2;
   return panels * panel;
 }
@@ -48,8 +51,8 @@ std::int64_t choose_rows_per_item(const ForwardProblem& problem, const ForwardKe
 constexpr double kFlopsPerThread = 2e6;
 
 double flops_of(const ForwardProblem& problem) {
-  const double keys = static_cast<double>(problem.seqlen_k) * (problem.causal ? 0.5 : 1.0);
-  return 2.0 * static_cast<double>(problem.batch * problem.num_heads) * static_cast<double>(problem.seqlen_q) * keys *
+  const double keys = static_cast<double>(problem.expected_k()) * (problem.causal ? 0.5 : 1.0);
+  return 2.0 * static_cast<double>(problem.batch_of_q() * problem.num_heads) * static_cast<double>(problem.seqlen_q) * keys *
          static_cast<double>(problem.head_dim + problem.head_dim_v);
 }
 
@@ -64,7 +67,11 @@ class CpuForward final : public ForwardExecutable {
 
   Status run(const ForwardCall& call, Workspace /*workspace*/, void* /*stream*/) const override {
     try {
-      const ForwardTask task = cpu::make_forward_task(problem_, call, rows_per_item_);
+      const auto room = static_cast<std::size_t>(cpu::max_sequences(problem_));
+      const cpu::ScratchPool::Loan list(engine_->scratch, room == 0 ? 0 : 1, room * sizeof(Sequence) / sizeof(float));
+      const std::span<Sequence> sequences(room == 0 ? nullptr : reinterpret_cast<Sequence*>(list[0]), room);
+      std::uninitialized_default_construct(sequences.begin(), sequences.end());
+      const ForwardTask task = cpu::make_forward_task(problem_, call, rows_per_item_, sequences);
       if (task.items == 0) return {};
       const int width = static_cast<int>(std::min<std::int64_t>(width_, task.items));
       const cpu::ScratchPool::Loan scratch(engine_->scratch, width, scratch_floats_);

@@ -1,4 +1,4 @@
-// exp(x) for x <= 0, for each instruction set. Included once per target by forward_kernel.cpp.
+// exp(x) for x <= 0 and tanh(x), for each instruction set. Included once per target by forward_kernel.cpp.
 #if defined(TANDEM_CPU_EXP_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TANDEM_CPU_EXP_INL
 #undef TANDEM_CPU_EXP_INL
@@ -36,6 +36,26 @@ HWY_INLINE V exp_nonpositive(V x) {
   const V result = hn::Mul(p, hn::BitCast(d, exponent));
   // A comparison with NaN is false, so NaN passes.
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), result);
+}
+
+// Within 4 ulp; NaN at NaN.
+template <class V>
+HWY_INLINE V tanh(V x) {
+  const hn::DFromV<V> d;
+  const V magnitude = hn::Abs(x);
+
+  // Near 0 an odd polynomial (Cephes' tanhf): there 1 - 2 t / (1 + t) would lose digits.
+  const V square = hn::Mul(x, x);
+  V p = hn::MulAdd(hn::Set(d, -5.70498872745e-3f), square, hn::Set(d, 2.06390887954e-2f));
+  p = hn::MulAdd(p, square, hn::Set(d, -5.37397155531e-2f));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.33314422036e-1f));
+  p = hn::MulAdd(p, square, hn::Set(d, -3.33332819422e-1f));
+  const V near_zero = hn::MulAdd(hn::Mul(p, square), x, x);
+
+  const V one = hn::Set(d, 1.0f);
+  const V t = exp_nonpositive(hn::Mul(hn::Set(d, -2.0f), magnitude));
+  const V far = hn::CopySign(hn::Sub(one, hn::Div(hn::Add(t, t), hn::Add(one, t))), x);
+  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.625f)), near_zero, far);
 }
 
 }  // namespace tandem::cpu::HWY_NAMESPACE

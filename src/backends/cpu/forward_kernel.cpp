@@ -61,6 +61,7 @@ class Item {
   Item(const ForwardTask& task, std::int64_t index, float* scratch)
       : task_(task),
         problem_(task.problem),
+        sequence_(task.sequence_of(index)),
         layout_(problem_.head_dim, problem_.head_dim_v, task.rows_per_item),
         scratch_(scratch),
         element_bytes_(size_of(problem_.type)),
@@ -68,17 +69,15 @@ class Item {
         head_dim_v_(static_cast<int>(problem_.head_dim_v)),
         read_(reader_of(problem_.type)) {
     // The rows that see most come first, so that the last items to finish are short ones.
-    const std::int64_t head = index / task.items_per_head;
-    const std::int64_t block = task.items_per_head - 1 - index % task.items_per_head;
-    batch_ = head / problem_.num_heads_kv;
-    kv_head_ = head % problem_.num_heads_kv;
-    first_row_ = block * task.rows_per_item;
-    rows_ = static_cast<int>(std::min(task.rows_per_item, task.rows - first_row_));
+    const std::int64_t own = index - sequence_.first_item;
+    kv_head_ = own / sequence_.items_per_head;
+    first_row_ = (sequence_.items_per_head - 1 - own % sequence_.items_per_head) * task.rows_per_item;
+    rows_ = static_cast<int>(std::min(task.rows_per_item, sequence_.seqlen_q * task.group - first_row_));
   }
 
   void run() {
     start_panels();
-    std::int64_t begin = problem_.seqlen_k, end = 0;
+    std::int64_t begin = sequence_.seqlen_k, end = 0;
     for (const Panel& panel : panels()) {
       if (panel.some.begin == panel.some.end) continue;
       begin = std::min(begin, panel.some.begin);
@@ -108,10 +107,16 @@ class Item {
 
   std::int64_t query_of(std::int64_t row) const { return (first_row_ + row) / task_.group; }
   std::int64_t head_of(std::int64_t row) const { return kv_head_ * task_.group + (first_row_ + row) % task_.group; }
-  KeyRange keys_of(std::int64_t row) const { return visible_keys(task_.window, query_of(row), problem_.seqlen_q, problem_.seqlen_k); }
+  KeyRange keys_of(std::int64_t row) const { return visible_keys(task_.mask, query_of(row), sequence_.seqlen_q, sequence_.seqlen_k); }
 
-  std::byte* address(const Tensor& tensor, std::int64_t position, std::int64_t head) const {
-    return static_cast<std::byte*>(tensor.data) + (batch_ * tensor.stride[0] + position * tensor.stride[1] + head * tensor.stride[2]) * element_bytes_;
+  std::byte* address(const Tensor& tensor, std::int64_t batch, std::int64_t position, std::int64_t head) const {
+    return static_cast<std::byte*>(tensor.data) + (batch * tensor.stride[0] + position * tensor.stride[1] + head * tensor.stride[2]) * element_bytes_;
+  }
+  std::byte* address_of_query(const Tensor& tensor, std::int64_t query, std::int64_t head) const {
+    return address(tensor, sequence_.q_batch, sequence_.q_begin + query, head);
+  }
+  std::byte* address_of_key(const Tensor& tensor, std::int64_t key) const {
+    return address(tensor, sequence_.k_batch, sequence_.k_begin + key, kv_head_);
   }
 
   void start_panels() {
@@ -131,7 +136,7 @@ class Item {
       panel.some = {first.begin, last.end};
       panel.all = {last.begin, first.end};
 
-      load_queries(panel);
+      if (panel.some.begin < panel.some.end) load_queries(panel);
       std::fill_n(panel.outputs, pad_to_block(head_dim_v_) * vectors_of(panel) * kLanes, 0.0f);
       memory += layout_.panel_size;
       first_row += kPanelRows;
@@ -145,7 +150,7 @@ class Item {
     if (panel.rows < lanes) std::fill_n(panel.queries, head_dim_ * lanes, 0.0f);
     for (int r = 0; r < panel.rows; ++r) {
       const std::int64_t at = panel.first_row + r;
-      read_(address(task_.call.q, query_of(at), head_of(at)), task_.call.q.stride[3], head_dim_, row);
+      read_(address_of_query(task_.call.q, query_of(at), head_of(at)), task_.call.q.stride[3], head_dim_, row);
       for (int column = 0; column < head_dim_; ++column) panel.queries[column * lanes + r] = row[column] * task_.query_scale;
     }
   }
@@ -153,12 +158,12 @@ class Item {
   Magnitude load_tile(std::int64_t key) {
     const Tensor &k = task_.call.k, &v = task_.call.v;
     const int keys = keys_in_tile(key);
-    pack_keys(read_, address(k, key, kv_head_), k.stride[1] * element_bytes_, element_bytes_, k.stride[3], keys, head_dim_, scratch_ + layout_.keys);
-    return pack_values(read_, address(v, key, kv_head_), v.stride[1] * element_bytes_, v.stride[3], keys, head_dim_v_, scratch_ + layout_.row,
+    pack_keys(read_, address_of_key(k, key), k.stride[1] * element_bytes_, element_bytes_, k.stride[3], keys, head_dim_, scratch_ + layout_.keys);
+    return pack_values(read_, address_of_key(v, key), v.stride[1] * element_bytes_, v.stride[3], keys, head_dim_v_, scratch_ + layout_.row,
                        scratch_ + layout_.values);
   }
 
-  int keys_in_tile(std::int64_t key) const { return static_cast<int>(std::min<std::int64_t>(kTileKeys, problem_.seqlen_k - key)); }
+  int keys_in_tile(std::int64_t key) const { return static_cast<int>(std::min<std::int64_t>(kTileKeys, sequence_.seqlen_k - key)); }
 
   template <int kVectors>
   void step(Panel& panel, std::int64_t key, Magnitude magnitude) {
@@ -176,6 +181,7 @@ class Item {
     VisibleInTile visible;
 
     scores<kVectors>(scratch_ + layout_.keys, panel.queries, head_dim_, keys, task_.score_scale, s);
+    if (problem_.softcap) cap_scores<kVectors>(s, keys, task_.call.softcap);
     if (masked) {
       fill(visible, panel, key);
       softmax_step<kVectors, true>(s, keys, visible, panel.softmax, weight_scale, rescale);
@@ -228,23 +234,33 @@ class Item {
       const std::int64_t query = query_of(at), head = head_of(at);
       const float sum = panel.softmax.row_sum[r];
       // The sum is 0 only if no key was visible: the largest weight is weight_scale. Its outputs are 0 already; NaN is not equal to 0.
-      const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-      write(panel.outputs + r, vectors_of(panel) * kLanes, factor, head_dim_v_, address(out, query, head), out.stride[3]);
+      const bool empty = sum == 0.0f;
+      float factor = empty ? 0.0f : 1.0f / sum;
+      double top = panel.softmax.row_max[r], all = static_cast<double>(sum) / panel.softmax.weight_scale;
+      double nothing = -std::numeric_limits<double>::infinity();  // LSE of a row that sees no key
+      if (problem_.sinks && !sequence_.outside) {
+        nothing = task_.call.sinks[head];
+        const double maximum = std::max(top, nothing), correction = std::exp(top - maximum);
+        all = all * correction + std::exp(nothing - maximum);
+        if (!empty) factor = static_cast<float>(correction / (all * panel.softmax.weight_scale));
+        top = maximum;
+      }
+      write(panel.outputs + r, vectors_of(panel) * kLanes, factor, head_dim_v_, address_of_query(out, query, head), out.stride[3]);
       if (task_.call.lse == nullptr) continue;
-      const double lse = panel.softmax.row_max[r] + std::log(static_cast<double>(sum) / panel.softmax.weight_scale);
-      task_.call.lse[batch_ * task_.call.lse_stride_batch + head * task_.call.lse_stride_head + query] =
-          sum == 0.0f ? -std::numeric_limits<float>::infinity() : static_cast<float>(lse);
+      float* const lse = task_.call.lse + sequence_.q_batch * task_.call.lse_stride_batch + head * task_.call.lse_stride_head;
+      lse[sequence_.q_begin + query] = static_cast<float>(empty ? nothing : top + std::log(all));
     }
   }
 
   const ForwardTask& task_;
   const ForwardProblem& problem_;
+  const Sequence sequence_;
   const ScratchLayout layout_;
   float* const scratch_;
   const std::int64_t element_bytes_;
   const int head_dim_, head_dim_v_;
   const ReadRow read_;
-  std::int64_t batch_ = 0, kv_head_ = 0, first_row_ = 0;
+  std::int64_t kv_head_ = 0, first_row_ = 0;
   int rows_ = 0;
   std::array<Panel, kMaxPanels> panels_;
 };

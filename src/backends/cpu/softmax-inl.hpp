@@ -44,6 +44,16 @@ struct SoftmaxState {
 
 inline constexpr float kReducedWeightScale = 0x1p-24f;
 
+// Scores s become cap * tanh(s / cap). NaN stays NaN.
+template <int kVectors>
+HWY_INLINE void cap_scores(float* HWY_RESTRICT s, int keys, float cap) {
+  const Floats d;
+  const Vector bound = hn::Set(d, cap);
+  for (int i = 0; i < keys * kVectors * kLanes; i += kLanes) {
+    hn::Store(hn::Mul(bound, tanh(hn::Div(hn::Load(d, s + i), bound))), d, s + i);
+  }
+}
+
 // Scores in `s` become weights; `rescale` is what the weights so far, and what they were summed to, are to be multiplied with.
 // A masked score is replaced, never added to. NaN in a visible score reaches row_sum and the weights whatever the maximum made of it.
 template <int kVectors, bool kMasked>
