@@ -56,7 +56,7 @@ struct RegisterLedger {
 
 constexpr RegisterLedger register_ledger(const ForwardSpec& spec) {
   return {spec.block_n / 2, spec.head_dim_v / 2, spec.block_n / 4, spec.q_in_registers ? spec.head_dim / 4 : 0,
-          26 + (spec.local ? 6 : 0) + (spec.softcap ? 2 : 0) + (spec.ragged ? 4 : 0)};
+          26 + (spec.local ? 10 : 0) + (spec.softcap ? 11 : 0) + (spec.ragged ? 2 : 0)};
 }
 
 constexpr int padded_columns(int columns) { return (columns + 63) / 64 * 64; }

@@ -160,7 +160,12 @@ class Consumer {
       issue_pv();  // in flight: PV of block 0
       pass_turn<Turns::gemm_issue>();
       settle_pv();  // nothing in flight
-      finish_tile(tile, q);
+      if constexpr (kSpec.ragged) {
+        finish_tile(s_.tiles[tile_at_.stage], q);  // read again: nine registers less in the loop
+        release_tile();
+      } else {
+        finish_tile(tile, q);
+      }
     }
     epilogue_.wait_buffer_free();  // shared memory must outlive the stores that read it
     if (kSpec.turns != Turns::none && warpgroup_ == 0) ptx::named_barrier_sync(turn_barrier(0), kTurnThreads);  // the last turn
@@ -185,9 +190,13 @@ class Consumer {
       tile.seqlen_q = ptx::warp_uniform(tile.seqlen_q);
       tile.seqlen_k = ptx::warp_uniform(tile.seqlen_k);
     }
+    if constexpr (!kSpec.ragged) release_tile();
+    return tile;
+  }
+
+  TANDEM_DEVICE void release_tile() {
     ptx::mbarrier_arrive(s_.tile_ring.empty[tile_at_.stage]);  // every thread for itself: each has read
     tile_at_.advance();
-    return tile;
   }
 
   // Q of the tile is there; with Q in registers it is taken, and its buffer given back unless O will pass through it.

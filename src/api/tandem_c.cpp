@@ -7,6 +7,7 @@
 
 #include "api/validate.hpp"
 #include "backends/backend.hpp"
+#include "common/describe.hpp"
 #include "tandem/tandem.h"
 
 struct tandem_context {
