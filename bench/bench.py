@@ -3,6 +3,7 @@
 
     python3 bench/bench.py                       the 36-point forward grid, BF16; writes a record to bench/records/
     python3 bench/bench.py --grid dims,gqa,shapes    other head dims; grouped heads; few and many heads
+    python3 bench/bench.py --grid masks          ragged batches, windows, softcap, sinks against our own dense rate, on visible FLOPs
     python3 bench/bench.py --seqlens 512,2048 --head-dims 128
 
 The grid is that of the FlashAttention-3 paper: 16,384 tokens in all, hidden size 2,048. FLOPs: 2 batch heads seqlen^2 (head_dim + head_dim_v),
@@ -106,6 +107,55 @@ def measure(tandem, point, names, rounds):
             "tail_share": 1 - plan["tiles"] / (math.ceil(plan["tiles"] / slots) * slots), "clocks": clocks()}
 
 
+def masks(tandem, rounds):
+    """Ragged batches and masks beside our own dense kernels, all interleaved. FLOPs are those of visible pairs."""
+    device, dim = "cuda", 128
+
+    def tensors(batch, seqlen, heads, heads_kv):
+        return [torch.randn(batch, seqlen, count, dim, device=device, dtype=torch.bfloat16) for count in (heads, heads_kv, heads_kv)]
+
+    def pairs_flops(pairs, heads):
+        return 4 * dim * heads * pairs
+
+    generator = torch.Generator().manual_seed(24)
+    lengths = [round(32 * 128 ** float(x)) for x in torch.rand(24, generator=generator)]  # log-uniform from 32 to 4,096
+    total = sum(lengths)
+    cu_seqlens = torch.tensor([0] + lengths).cumsum(0).to(torch.int32).to(device)
+    triangle = lambda n: n * (n + 1) // 2
+    window = 1024
+    windowed = sum(min(i + 1, window + 1) for i in range(16384))
+    sinks = torch.randn(32, device=device)
+    ragged = {"cu_seqlens_q": cu_seqlens, "cu_seqlens_k": cu_seqlens, "num_sequences": len(lengths), "max_seqlen_q": max(lengths), "max_seqlen_k": max(lengths)}
+    q, k, v = tensors(1, total, 32, 8)
+    dense, long, medium = tensors(8, 2048, 32, 8), tensors(1, 16384, 16, 16), tensors(4, 4096, 16, 16)
+    dense16 = tensors(8, 2048, 16, 16)
+    cases = {
+        "dense 2048 32/8": (tandem.forward(*dense, True), pairs_flops(8 * triangle(2048), 32)),
+        "ragged 24": (tandem.forward(q, k, v, True, **ragged), pairs_flops(sum(map(triangle, lengths)), 32)),
+        "ragged, invariant": (tandem.forward(q, k, v, True, batch_invariant=1, **ragged), pairs_flops(sum(map(triangle, lengths)), 32)),
+        "dense 2048 16/16": (tandem.forward(*dense16, True), pairs_flops(8 * triangle(2048), 16)),
+        "window 1024 of 16384": (tandem.forward(*long, True, window=(window, -1)), pairs_flops(windowed, 16)),
+        "dense 4096": (tandem.forward(*medium, True), pairs_flops(4 * triangle(4096), 16)),
+        "softcap 4096": (tandem.forward(*medium, True, softcap=30.0), pairs_flops(4 * triangle(4096), 16)),
+        "sinks 4096": (tandem.forward(*medium, True, sinks=sinks), pairs_flops(4 * triangle(4096), 16)),
+        "invariant 512": (tandem.forward(*tensors(32, 512, 16, 16), True, batch_invariant=1), pairs_flops(32 * triangle(512), 16)),
+        "dense 512": (tandem.forward(*tensors(32, 512, 16, 16), True), pairs_flops(32 * triangle(512), 16)),
+    }
+    if contenders.fa3 is not None:
+        call = lambda: contenders.fa3.flash_attn_varlen_func(q[0], k[0], v[0], cu_seqlens, cu_seqlens, max(lengths), max(lengths), causal=True)
+        cases["ragged 24, fa3"] = ((call, None, None, "{}"), pairs_flops(sum(map(triangle, lengths)), 32))
+    tflops, failures = contenders.time_all({name: case[0][0] for name, case in cases.items()}, {name: case[1] for name, case in cases.items()}, rounds)
+    against = {"ragged 24": "dense 2048 32/8", "ragged, invariant": "ragged 24", "ragged 24, fa3": "dense 2048 32/8", "window 1024 of 16384": "dense 2048 16/16",
+               "softcap 4096": "dense 4096", "sinks 4096": "dense 4096", "invariant 512": "dense 512"}
+    rows = []
+    for name, value in tflops.items():
+        other = against.get(name)
+        rows.append({"name": name, "tflops": value, "against": other, "ratio": value / tflops[other] if other in tflops else None,
+                     "kernel": json.loads(cases[name][0][3]).get("kernel", "")})
+        print(f"masks  {name:22s} {value:6.1f}" + (f"  {rows[-1]['ratio']:.3f} of {other}" if rows[-1]["ratio"] else ""), flush=True)
+    return {"lengths": lengths, "rows": rows, "failures": failures}
+
+
 def ratio(row):
     """Tandem against the best of cuDNN and FA3; NaN where neither ran."""
     best = max((row["tflops"].get(name, 0.0) for name in ("cudnn", "fa3")), default=0.0)
@@ -125,7 +175,7 @@ def show(row):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--grid", default="forward", help="forward, dims, fp16, gqa, shapes; commas between")
+    parser.add_argument("--grid", default="forward", help="forward, dims, fp16, gqa, shapes, masks; commas between")
     parser.add_argument("--seqlens", type=lambda text: [int(x) for x in text.split(",")])
     parser.add_argument("--head-dims", type=lambda text: [int(x) for x in text.split(",")])
     parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp16"))
@@ -146,6 +196,9 @@ def main():
         row = measure(tandem, point, names, arguments.rounds)
         record["rows"].append(row)
         show(row)
+        torch.cuda.empty_cache()
+    if "masks" in arguments.grid.split(","):
+        record["masks"] = masks(tandem, arguments.rounds)
         torch.cuda.empty_cache()
     if not arguments.no_host:
         record["host"] = host_costs()

@@ -59,7 +59,7 @@ def milliseconds(graph):
 
 
 def time_all(functions, flops, rounds=7, warm_ms=12.0, sample_ms=8.0):
-    """TFLOP/s by name: medians over rounds. In each round the contenders come in a new random order, and each runs for `warm_ms` before
+    """TFLOP/s by name: medians over rounds; `flops` of all, or by name. In each round the contenders come in a new random order, and each runs for `warm_ms` before
     its sample, so that it is timed at the clocks that its own power draw leaves and not at its predecessor's. Failures: NaN."""
     graphs, repeats, failures = {}, {}, {}
     for name, function in functions.items():
@@ -78,4 +78,5 @@ def time_all(functions, flops, rounds=7, warm_ms=12.0, sample_ms=8.0):
             for _ in range(math.ceil(warm_ms / sample_ms)):
                 graphs[name].replay()
             samples[name].append(milliseconds(graphs[name]) / repeats[name])
-    return {name: flops / statistics.median(times) / 1e9 for name, times in samples.items()}, failures
+    of = (lambda name: flops[name]) if isinstance(flops, dict) else (lambda name: flops)
+    return {name: of(name) / statistics.median(times) / 1e9 for name, times in samples.items()}, failures
