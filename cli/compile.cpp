@@ -43,6 +43,8 @@ struct CompileOptions {
 struct Kernel {
   std::optional<ForwardSpec> spec;  // none: prepare_ragged, of which there is one
 
+  // As --spec takes it.
+  std::string text() const { return spec ? to_text(*spec) : std::string(jit::kPrepareName); }
   std::string name() const { return spec ? name_of(*spec) : std::string(jit::kPrepareName); }
   std::string source() const { return spec ? jit::kernel_source(*spec) : jit::prepare_source(); }
 };
@@ -69,10 +71,11 @@ std::vector<Kernel> choose_kernels(const CompileOptions& options) {
   }
   if (options.specs.empty() && !options.problem.given()) fail("nothing to compile; pass --shipped, --spec, or the flags of a problem (as of tandem explain)");
   const ForwardSpec base = options.problem.given() ? require(plan_forward(options.problem.problem(), options.problem.device())).spec : ForwardSpec{};
-  for (const std::string& text : options.specs) kernels.push_back({require(parse_spec(text, base))});
+  for (const std::string& text : options.specs) kernels.push_back(text == jit::kPrepareName ? Kernel{} : Kernel{require(parse_spec(text, base))});
   if (kernels.empty()) kernels.push_back({base});
-  const bool ragged = std::any_of(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return kernel.spec->ragged; });
-  if (ragged && options.cubin.empty()) kernels.push_back({});  // it runs before each of them
+  const bool ragged = std::any_of(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return kernel.spec && kernel.spec->ragged; });
+  const bool named = std::any_of(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return !kernel.spec; });
+  if (ragged && !named && options.cubin.empty()) kernels.push_back({});  // it runs before each of them
   return kernels;
 }
 
@@ -160,7 +163,7 @@ Json outcome_json(const Outcome& outcome) {
   json["advisories"] = outcome.advisories;
   json["cached"] = outcome.cached;
   json["cpu_seconds"] = outcome.cpu_seconds;
-  json["spec"] = outcome.kernel.spec ? to_text(*outcome.kernel.spec) : std::string();  // prepare_ragged has none
+  json["spec"] = outcome.kernel.text();
   return json;
 }
 
@@ -215,7 +218,9 @@ void add_compile(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("compile", "Compile kernels ahead of time. Needs NVRTC, no GPU");
   const auto options = std::make_shared<CompileOptions>();
   command->add_flag("--shipped", options->shipped, "all kernels that ship, and the one that lists the tiles of ragged batches");
-  command->add_option("--spec", options->specs, "a kernel: \"head_dim=64,head_dim_v=64,causal=true\", on the defaults or on what the problem gets; repeatable")
+  command
+      ->add_option("--spec", options->specs,
+                   "a kernel: \"head_dim=64,head_dim_v=64,causal=true\", on the defaults or on what the problem gets; or prepare_ragged; repeatable")
       ->allow_extra_args(false);
   options->problem.add_to(*command);
   command->add_option("--output", options->output, "write a pack into this folder instead of the cache")->type_name("DIR");

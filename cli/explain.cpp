@@ -73,11 +73,12 @@ struct Waves {
   double slots = 0, rounds = 0, idle_share = 0;
 };
 
-Waves waves_of(const ForwardPlan& plan, const DeviceShape& device) {
+// `tiles`: of the launch; of a ragged batch those of its lengths, which the launch does not know.
+Waves waves_of(const ForwardPlan& plan, const ForwardProblem& problem, const DeviceShape& device, double tiles) {
   Waves waves;
-  waves.slots = static_cast<double>(device.multiprocessors) * plan.spec.ctas_per_sm / plan.spec.cluster;
-  waves.rounds = plan.geometry.order.tiles / waves.slots;
-  waves.idle_share = 1 - waves.rounds / std::ceil(waves.rounds);
+  waves.slots = static_cast<double>(std::max(device.multiprocessors - problem.sm_margin, 1)) * plan.spec.ctas_per_sm / plan.spec.cluster;
+  waves.rounds = tiles / waves.slots;
+  waves.idle_share = waves.rounds > 0 ? 1 - waves.rounds / std::ceil(waves.rounds) : 1;
   return waves;
 }
 
@@ -115,8 +116,9 @@ void explain(const ExplainOptions& options) {
   const budget::RegisterLedger registers = budget::register_ledger(spec);
   const budget::RegisterSplit split = budget::register_split(spec);
   const Roofline roof = roofline(spec);
-  const Waves waves = waves_of(plan, device);
   const KeyBlocks blocks = blocks_of(plan, problem, options.problem);
+  const double tiles = static_cast<double>(spec.ragged ? blocks.tiles * problem.num_heads : plan.geometry.order.tiles);
+  const Waves waves = waves_of(plan, problem, device, tiles);
   const std::string described = describe(problem, options.problem.call().softcap);
 
   if (options.json) {
