@@ -26,7 +26,8 @@ class Epilogue {
   TANDEM_DEVICE void store(const TileInfo& tile, int row_in_tile, const Output& r_o, Softmax<kSpec>& softmax, unsigned char* buffer) const {
     const int first_row = tile.m_block * kSpec.block_m() + row_in_tile, lane = ptx::lane_index();
     const int seqlen_q = Seqlens<kSpec>(params_, tile).seqlen_q;
-    const float* const sink = params_.sinks == nullptr ? nullptr : params_.sinks + tile.head;
+    const bool has_sink = params_.sinks != nullptr && !(kSpec.ragged && tile.k_batch == kNoSequence);
+    const float* const sink = has_sink ? params_.sinks + tile.head : nullptr;
     float scale[tile::kRowsOfThread];
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {

@@ -81,13 +81,13 @@ class Prepare {
       const Range q = range_of(params_.cu_seqlens_q, params_.seqused_q, params_.rows_q, sequence);
       const Range k = range_of(params_.cu_seqlens_k, params_.seqused_k, params_.rows_k, sequence);
       visit(piece_of(q, k.end - k.begin, k.end, k.batch));
-      visit(piece_of({q.end, q.next, q.next, q.batch}, 0, 0, 0));
+      visit(piece_of({q.end, q.next, q.next, q.batch}, 0, 0, kNoSequence));
     }
     if (params_.cu_seqlens_q != nullptr && ptx::thread_index() == 0) {
       const int first = clamp(load(params_.cu_seqlens_q, 0), 0, params_.rows_q);
       const int last = clamp(load(params_.cu_seqlens_q, params_.sequences), first, params_.rows_q);
-      visit(piece_of({0, first, first, 0}, 0, 0, 0));
-      visit(piece_of({last, params_.rows_q, params_.rows_q, 0}, 0, 0, 0));
+      visit(piece_of({0, first, first, 0}, 0, 0, kNoSequence));
+      visit(piece_of({last, params_.rows_q, params_.rows_q, 0}, 0, 0, kNoSequence));
     }
   }
 

@@ -9,9 +9,11 @@ struct alignas(16) TileEntry {
   int m_block;             // of the sequence
   int seqlen_q, seqlen_k;  // of the sequence
   int q_end, k_end;        // one past the sequence's last row, counted from the first row of its batch entry
-  int q_batch, k_batch;    // batch entry; 0 of packed tensors
+  int q_batch, k_batch;    // batch entry; 0 of packed tensors. k_batch is kNoSequence for rows that no sequence has
   int reserved;
 };
+
+constexpr int kNoSequence = -1;
 
 // Weights of sequences by which the list is ordered, heaviest first: exact below 16 key blocks, then eight to an octave.
 constexpr int kWeightBins = 256;

@@ -22,7 +22,7 @@ Result<CompiledKernel> KernelStore::get(const ForwardSpec& spec, const Progress&
 }
 
 Result<CompiledKernel> KernelStore::get_prepare(const Progress& progress) const {
-  return get(std::string(kPrepareName), prepare_source(), "--shipped", progress);
+  return get(std::string(kPrepareName), prepare_source(), "--spec prepare_ragged", progress);
 }
 
 Result<CompiledKernel> KernelStore::get(const std::string& name, const std::string& source, const std::string& option, const Progress& progress) const {

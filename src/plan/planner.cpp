@@ -44,7 +44,7 @@ const TunedLine* tuned_line(const ForwardSpec& spec, const ForwardProblem& probl
       chosen = &line;
   // One schedule for all batches: its bits then depend on nothing that a batch decides.
   if (problem.batch_invariant) return chosen;
-  if (chosen == nullptr || tiles_of(chosen->spec, problem) >= device.multiprocessors) return chosen;
+  if (chosen == nullptr || tiles_of(chosen->spec, problem) >= device.multiprocessors - problem.sm_margin) return chosen;
   for (const TunedLine& line : kTunedForward)
     if (same_tile(line.spec, spec) && line.spec.block_m() < chosen->spec.block_m()) chosen = &line;
   return chosen;
@@ -52,7 +52,12 @@ const TunedLine* tuned_line(const ForwardSpec& spec, const ForwardProblem& probl
 
 // Mean key blocks a tile.
 double steps_of(const ForwardSpec& spec, const ForwardProblem& problem) {
-  const double blocks = std::max(1.0, static_cast<double>(problem.seqlen_k) / spec.block_n);
+  std::int64_t keys = problem.seqlen_k;
+  const std::int64_t right = problem.causal ? 0 : problem.window_right;
+  if (problem.window_left >= 0 && right >= 0) keys = std::min(keys, problem.window_left + right + spec.block_m());
+  if (problem.attention_chunk > 0) keys = std::min(keys, problem.attention_chunk);
+  const double blocks = std::max(1.0, static_cast<double>(keys) / spec.block_n);
+  if (problem.local()) return blocks;
   return problem.causal ? 0.5 * blocks + 0.5 * std::max(1.0, static_cast<double>(spec.block_m()) / spec.block_n) : blocks;
 }
 

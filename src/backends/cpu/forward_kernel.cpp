@@ -115,9 +115,7 @@ class Item {
   std::byte* address_of_query(const Tensor& tensor, std::int64_t query, std::int64_t head) const {
     return address(tensor, sequence_.q_batch, sequence_.q_begin + query, head);
   }
-  std::byte* address_of_key(const Tensor& tensor, std::int64_t key) const {
-    return address(tensor, sequence_.k_batch, sequence_.k_begin + key, kv_head_);
-  }
+  std::byte* address_of_key(const Tensor& tensor, std::int64_t key) const { return address(tensor, sequence_.k_batch, sequence_.k_begin + key, kv_head_); }
 
   void start_panels() {
     float* memory = scratch_ + layout_.panels;
