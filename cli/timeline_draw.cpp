@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace tandem::cli {
 namespace {
@@ -104,14 +105,14 @@ class Picture {
   }
 
  private:
-  static constexpr int kWidth = 1400, kMargin = 16, kLeft = 130, kRight = 1380, kLane = 15, kGap = 4;
+  static constexpr int kWidth = 1400, kMargin = 16, kLeft = 150, kRight = 1380, kLane = 15, kGap = 4;
 
   void legend() {
     int x = kMargin;
     for (const Look& look : kLooks) {
       rectangle(x, y_ + 8, 12, 12, look.colour);
       text(x + 17, y_ + 18, "note", look.legend);
-      x += 185;
+      x += 40 + static_cast<int>(6 * std::string_view(look.legend).size());
     }
     y_ += 30;
   }
