@@ -18,8 +18,12 @@ struct Look {
 
 // In the order of Activity.
 constexpr Look kLooks[] = {
-    {"waits", "#d9d9d9", "producer waits for a free stage"}, {"K", "#4d4d4d", "load of K issued"},     {"V", "#9a9a9a", "load of V issued"},
-    {"QK", "#2f6db5", "S = Q K\u1d40 in flight"},            {"PV", "#1b9e8a", "O += P V in flight"}, {"softmax", "#e08214", "softmax"},
+    {"waits", "#d9d9d9", "producer waits for a free stage"},
+    {"K", "#4d4d4d", "load of K issued"},
+    {"V", "#9a9a9a", "load of V issued"},
+    {"QK", "#2f6db5", "S = Q K\u1d40 in flight"},
+    {"PV", "#1b9e8a", "O += P V in flight"},
+    {"softmax", "#e08214", "softmax"},
     {"store", "#8e5ea2", "epilogue, O stored"},
 };
 static_assert(std::size(kLooks) == static_cast<std::size_t>(Activity::count));

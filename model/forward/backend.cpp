@@ -62,8 +62,7 @@ Result<Choice> choose_kernel(const ForwardProblem& problem) {
     if (!best || width(spec) < width(shipped_forward(*best))) best = i;
   }
   if (!best)
-    return Status(StatusCode::unsupported,
-                  fmt::format("no shipped kernel has tiles for head_dim {} and head_dim_v {}", problem.head_dim, problem.head_dim_v));
+    return Status(StatusCode::unsupported, fmt::format("no shipped kernel has tiles for head_dim {} and head_dim_v {}", problem.head_dim, problem.head_dim_v));
   return Choice{&shipped_image(*best), shipped_forward(*best), "the narrowest shipped tiles that hold the head dims"};
 }
 
@@ -142,9 +141,7 @@ class ModelBackend final : public Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_model_backend(const BackendOptions& /*options*/) {
-  return std::unique_ptr<Backend>(std::make_unique<ModelBackend>());
-}
+Result<std::unique_ptr<Backend>> make_model_backend(const BackendOptions& /*options*/) { return std::unique_ptr<Backend>(std::make_unique<ModelBackend>()); }
 
 }  // namespace tandem::model
 
