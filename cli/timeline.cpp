@@ -177,8 +177,7 @@ void print_table(const std::vector<Timeline>& timelines) {
 
 // Fastest first.
 std::string order_of(std::vector<Timeline> timelines) {
-  std::stable_sort(timelines.begin(), timelines.end(),
-                   [](const Timeline& a, const Timeline& b) { return a.figures.total_cycles < b.figures.total_cycles; });
+  std::stable_sort(timelines.begin(), timelines.end(), [](const Timeline& a, const Timeline& b) { return a.figures.total_cycles < b.figures.total_cycles; });
   std::string text;
   for (const Timeline& timeline : timelines) text += (text.empty() ? "" : ", then ") + timeline.name;
   return text;
@@ -233,7 +232,9 @@ void add_timeline(CLI::App& app, int& /*exit_code*/) {
       ->capture_default_str();
   command->add_option("--device", options->device, "CUDA device ordinal")->check(CLI::NonNegativeNumber)->capture_default_str();
   command->add_option("--cache-dir", options->cache_dir, "folder of compiled kernels; default as for run");
-  command->add_option("--seqlen-q", options->seqlen_q, "queries of a head; each multiprocessor has one head")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--seqlen-q", options->seqlen_q, "queries of a head; each multiprocessor has one head")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--seqlen-k", options->seqlen_k, "keys")->check(CLI::PositiveNumber)->capture_default_str();
   std::vector<std::string> names;
   for (const Schedule& schedule : kSchedules) names.emplace_back(schedule.name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace tandem::cli {
 namespace {
@@ -17,8 +18,12 @@ struct Look {
 
 // In the order of Activity.
 constexpr Look kLooks[] = {
-    {"waits", "#d9d9d9", "producer waits for a free stage"}, {"K", "#4d4d4d", "load of K issued"},     {"V", "#9a9a9a", "load of V issued"},
-    {"QK", "#2f6db5", "S = Q K\u1d40 in flight"},            {"PV", "#1b9e8a", "O += P V in flight"}, {"softmax", "#e08214", "softmax"},
+    {"waits", "#d9d9d9", "producer waits for a free stage"},
+    {"K", "#4d4d4d", "load of K issued"},
+    {"V", "#9a9a9a", "load of V issued"},
+    {"QK", "#2f6db5", "S = Q K\u1d40 in flight"},
+    {"PV", "#1b9e8a", "O += P V in flight"},
+    {"softmax", "#e08214", "softmax"},
     {"store", "#8e5ea2", "epilogue, O stored"},
 };
 static_assert(std::size(kLooks) == static_cast<std::size_t>(Activity::count));
@@ -104,14 +109,14 @@ class Picture {
   }
 
  private:
-  static constexpr int kWidth = 1400, kMargin = 16, kLeft = 130, kRight = 1380, kLane = 15, kGap = 4;
+  static constexpr int kWidth = 1400, kMargin = 16, kLeft = 150, kRight = 1380, kLane = 15, kGap = 4;
 
   void legend() {
     int x = kMargin;
     for (const Look& look : kLooks) {
       rectangle(x, y_ + 8, 12, 12, look.colour);
       text(x + 17, y_ + 18, "note", look.legend);
-      x += 185;
+      x += 40 + static_cast<int>(6 * std::string_view(look.legend).size());
     }
     y_ += 30;
   }

@@ -20,7 +20,7 @@ import time
 
 from sources_digest import ROOT, sources_digest
 
-TESTS = {"operator_hopper": 300, "hopper_schedules": 300, "hopper_launch": 300}  # seconds
+TESTS = {"operator_hopper": 300, "hopper_schedules": 300, "hopper_launch": 300, "hopper_primitives": 120}  # seconds
 SANITIZER_SECONDS = 300
 # Small, and through every part of the kernel: tails, causal diagonal, several tiles a block, grouped heads.
 SANITIZED = "*GoldenValues*:*BC101*:*BC11_*:*BC51*:*BC07*:*LseIsOptional*"
@@ -59,6 +59,31 @@ def counts(report: pathlib.Path) -> dict:
             "slowest": sorted(({"name": test["name"], "seconds": float(test["time"].rstrip("s"))} for test in tests), key=lambda t: -t["seconds"])[:5]}
 
 
+def compare_primitives(folder: pathlib.Path, output: str) -> dict:
+    """Digests of what the primitives give on this GPU, and in the model where it is built."""
+    _, _, model = run([str(folder / "bin" / "model_primitives"), "--gtest_filter=*Digest*"], 120) if (folder / "bin/model_primitives").exists() else ("", 0, "")
+    digests: dict = {}
+    for text in (output, model):
+        for machine, kernel, digest in re.findall(r"^(\S+) (\S+) ([0-9a-f]{16})$", text, re.MULTILINE):
+            digests.setdefault(kernel, {})[machine] = digest
+    return digests
+
+
+def compare_timelines(folder: pathlib.Path, picture: pathlib.Path) -> dict:
+    """What the model predicts of the three schedules of `tandem timeline`, and what this GPU does."""
+    timelines = {}
+    for backend in ("model", "hopper"):
+        command = [str(folder / "bin/tandem"), "timeline", "--backend", backend, "--json", "--svg", str(picture.with_name(f"{picture.stem}-{backend}.svg"))]
+        state, _, output = run(command, 120)
+        if state != "passed":
+            timelines[backend] = {"state": state, "output": output[-300:]}
+            continue
+        data = json.loads(output)
+        names = ("name", "step_cycles", "cycles_for_64_rows", "softmax_cycles", "total_cycles", "step_tensor_share", "total_tensor_share")
+        timelines[backend] = {"order": data["order"], "schedules": [{name: row[name] for name in names} for row in data["schedules"]]}
+    return timelines
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -84,10 +109,14 @@ def main() -> int:
             command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", "--print-limit", "5", str(arguments.build / "bin" / "operator_hopper"),
                        f"--gtest_filter={SANITIZED}"]
             jobs[tool] = pool.submit(run, command, SANITIZER_SECONDS)
+    # Alone on the GPU: what else runs there would be in the picture.
+    record["timeline"] = compare_timelines(arguments.build, arguments.build / "timeline.svg")
     failed = False
     for name, job in jobs.items():
         state, taken, output = job.result()
         row = {"state": state, "seconds": taken}
+        if name == "hopper_primitives":
+            record["primitives"] = compare_primitives(arguments.build, output)
         if name in TESTS:
             record["tests"][name] = {**row, **counts(arguments.build / f"{name}.report.json")}
         else:
@@ -105,6 +134,13 @@ def main() -> int:
               f"{row.get('refused', 0):8d} {row['seconds']:8.1f}")
     for tool, row in record["sanitizers"].items():
         print(f"{tool:18s} {row['state']:10s} {row['tests']:6d}  {row['summary']}  {row['seconds']:.1f} s")
+    for kernel, row in record.get("primitives", {}).items():
+        same = len(set(row.values())) == 1 if len(row) > 1 else None
+        failed = failed or same is False
+        print(f"{kernel:18s} {'equal bits on' if same else 'ONE MACHINE ONLY:' if same is None else 'BITS DIFFER:'} {', '.join(row)}")
+    for backend, row in record["timeline"].items():
+        print(f"timeline {backend:9s} {row.get('order', row.get('output'))}  "
+              + "; ".join(f"{each['name']}: {each['step_cycles']:.0f} a step, {each['total_cycles']:.0f}" for each in row.get("schedules", [])))
     target = arguments.output or ROOT / "tests/records" / f"{record['date'][:19].replace(':', '')}-{device[0].split()[-1].lower()}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(record, indent=1) + "\n")

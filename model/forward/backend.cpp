@@ -149,9 +149,7 @@ class ModelBackend final : public Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_model_backend(const BackendOptions& /*options*/) {
-  return std::unique_ptr<Backend>(std::make_unique<ModelBackend>());
-}
+Result<std::unique_ptr<Backend>> make_model_backend(const BackendOptions& /*options*/) { return std::unique_ptr<Backend>(std::make_unique<ModelBackend>()); }
 
 }  // namespace tandem::model
 

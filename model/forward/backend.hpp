@@ -11,4 +11,4 @@ Result<std::unique_ptr<Backend>> make_model_backend(const BackendOptions& option
 }  // namespace tandem::model
 
 // For whoever opens the library at run time: registers the backend under the name "model".
-extern "C" void tandem_model_register();
+extern "C" __attribute__((visibility("default"))) void tandem_model_register();

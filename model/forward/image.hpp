@@ -21,7 +21,8 @@ using Kind = SharedField::Kind;
 // Arrays of buffers: "k[0]", "k[1]".
 inline void add_array(std::vector<SharedField>& fields, const std::string& name, std::size_t offset, std::size_t bytes, int count, Kind kind) {
   for (int i = 0; i < count; ++i)
-    fields.push_back({fmt::format("{}[{}]", name, i), static_cast<std::uint32_t>(offset + static_cast<std::size_t>(i) * bytes), static_cast<std::uint32_t>(bytes), kind});
+    fields.push_back(
+        {fmt::format("{}[{}]", name, i), static_cast<std::uint32_t>(offset + static_cast<std::size_t>(i) * bytes), static_cast<std::uint32_t>(bytes), kind});
 }
 
 template <int kStages>

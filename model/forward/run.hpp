@@ -14,7 +14,7 @@ struct ForwardLaunch {
   ForwardSpec spec;
   ForwardProblem problem;
   ForwardCall call;
-  int multiprocessors = 4;             // few: each block then works on several tiles, and hands over between them
+  int multiprocessors = 4;  // few: each block then works on several tiles, and hands over between them
   std::int64_t section_bytes = 1 << 20;
   void* workspace = nullptr;  // as the geometry asks for it; nullptr: one of its own
   std::uint64_t seed = 0;

@@ -31,9 +31,9 @@ struct TileOrigin {
 
 struct Access {
   AccessKind kind = AccessKind::generic_read;
-  Entity entity = 0;         // happened before whoever has clock[entity] >= time
+  Entity entity = 0;  // happened before whoever has clock[entity] >= time
   std::uint32_t time = 0;
-  int thread = 0;            // of the cluster: who did it or issued it; a generic write must be fenced by this thread ...
+  int thread = 0;                 // of the cluster: who did it or issued it; a generic write must be fenced by this thread ...
   std::uint32_t thread_time = 0;  // ... at this time of its own or later
   const void* pc = nullptr;
   std::uint32_t origin = 0;  // TMA loads: index of the TileOrigin

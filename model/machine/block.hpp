@@ -45,25 +45,25 @@ struct Thread {
   Machine* machine = nullptr;
   Block* block = nullptr;
   Warp* warp = nullptr;
-  int index = 0;             // in the block
+  int index = 0;  // in the block
   int lane = 0;
-  int in_cluster = 0;        // also its entity
+  int in_cluster = 0;  // also its entity
   bool done = false;
   Fiber fiber;
   Clock clock = nullptr;
-  std::uint32_t knowledge = 0;  // counts changes of `clock`
-  std::uint32_t epoch = 0;      // counts wgmma.fence
+  std::uint32_t knowledge = 0;             // counts changes of `clock`
+  std::uint32_t epoch = 0;                 // counts wgmma.fence
   std::vector<WgmmaInstruction> unissued;  // WGMMAs that wait for the rest of the warp
   std::vector<std::uint32_t> init_fences;  // times of fence.mbarrier_init
   std::vector<BulkGroup> bulk{1};          // the last one is open
   std::size_t bulk_waited = 0;             // groups that it has waited for
   WaitQueue bulk_waiters;                  // itself
-  const void* pc = nullptr;            // the last operation of the vocabulary
+  const void* pc = nullptr;                // the last operation of the vocabulary
   const char* operation = "start";
   std::string (*waiting)(const Thread&) = nullptr;  // says what it waits for, while it does
   const void* waiting_for = nullptr;
   std::uint32_t waiting_detail = 0;
-  const SharedField* tile = nullptr;   // the tile slot that it read last ...
+  const SharedField* tile = nullptr;           // the tile slot that it read last ...
   std::array<unsigned char, 16> tile_bytes{};  // ... and what was in it
 
   std::uint32_t time() const { return clock[in_cluster]; }
@@ -81,13 +81,13 @@ struct Warp {
   Block* block = nullptr;
   int index = 0;  // in the block
   bool slow = false;
-  Cycle time = 0;  // virtual, of a launch that is timed: its lanes execute as one, and lane 0 keeps the clock
+  Cycle time = 0;   // virtual, of a launch that is timed: its lanes execute as one, and lane 0 keeps the clock
   int elected = 0;  // what elect.sync answers: any lane, always the same
   std::uint32_t runnable = 0;
   std::uint32_t live = kFullWarp;
   int queue_place = -1;  // in Machine::runnable_, -1 if no lane can run
   Collective collective;
-  int registers = 0;     // a thread, as setmaxnreg left them
+  int registers = 0;         // a thread, as setmaxnreg left them
   Entity matrix_entity = 0;  // ldmatrix and stmatrix, which the warp executes as one
   Entity wgmma_entity = 0;
   Entity bulk_entity = 0;
@@ -164,7 +164,7 @@ struct Block {
   std::vector<std::unique_ptr<Warp>> warps;
   std::array<NamedBarrierState, kNamedBarriers> named;
   std::map<std::uint32_t, Mbarrier> mbarriers;  // by offset
-  int pool = 0;  // registers that setmaxnreg.dec gave back and nobody took
+  int pool = 0;                                 // registers that setmaxnreg.dec gave back and nobody took
   WaitQueue pool_waiters;
   OperandCache operands;
 };

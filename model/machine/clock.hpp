@@ -11,7 +11,7 @@
 namespace tandem::model {
 
 using Entity = std::uint16_t;
-using Clock = std::uint32_t*;             // one counter for each entity
+using Clock = std::uint32_t*;  // one counter for each entity
 using ClockView = const std::uint32_t*;
 
 void join_clocks(Clock into, ClockView from, int width);

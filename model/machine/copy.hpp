@@ -22,14 +22,14 @@ struct Copy {
   DecodedMap map;
   const TensorMap* map_address = nullptr;
   std::array<int, kMaxRank> coordinate{};
-  std::uint32_t offset = 0;            // in shared memory
-  std::uint32_t barrier = 0;           // loads: offset of the barrier
-  std::uint32_t phase = 0;             // loads: the phase that the bytes are meant for
+  std::uint32_t offset = 0;   // in shared memory
+  std::uint32_t barrier = 0;  // loads: offset of the barrier
+  std::uint32_t phase = 0;    // loads: the phase that the bytes are meant for
   std::uint32_t next_row = 0;
   std::uint32_t rows_a_step = 0;
-  std::size_t group = 0;               // stores: of the issuer
-  std::vector<unsigned char> staged;   // stores: what was read, before it is written
-  double due = 0;                      // of its next step, in a launch that is timed
+  std::size_t group = 0;              // stores: of the issuer
+  std::vector<unsigned char> staged;  // stores: what was read, before it is written
+  double due = 0;                     // of its next step, in a launch that is timed
 };
 
 // The pieces of the box that lie inside the tensor, as (offset in shared memory, bytes). The rest of a store is never read.

@@ -61,7 +61,7 @@ bool elect_one();
 // Type, shape and layout of a WGMMA in one word, so that a call passes little.
 struct WgmmaShape {
   std::uint16_t n;
-  std::uint8_t type;         // OperandType
+  std::uint8_t type;  // OperandType
   std::uint8_t b_n_contiguous;
 };
 void wgmma_fence();

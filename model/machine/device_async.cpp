@@ -36,7 +36,8 @@ std::uint32_t place_box(Machine& machine, Thread& thread, const void* p, const C
   if (offset % kTmaSharedAlignment != 0) machine.fail(Fault::misaligned, layout.describe(offset), "a box must start at a multiple of 128 bytes", &thread);
   const SharedField* field = layout.find(offset);
   if (field != nullptr && offset + bytes > field->end())
-    machine.fail(Fault::shared_out_of_bounds, field->name, fmt::format("{} runs over into {}", name_box(machine, copy), layout.describe(field->end())), &thread);
+    machine.fail(Fault::shared_out_of_bounds, field->name, fmt::format("{} runs over into {}", name_box(machine, copy), layout.describe(field->end())),
+                 &thread);
   return offset;
 }
 
@@ -67,8 +68,8 @@ void tma_load(void* destination, const TensorMap& map, void* barrier, const int*
   for (const auto& target : cluster.blocks) {
     if ((targets >> target->rank & 1) == 0) continue;
     if (target->live == 0)
-      machine.fail(Fault::unfinished_work, machine.kernel.shared.name(copy.offset), fmt::format("a load into block rank {}, which has left the kernel", target->rank),
-                   &thread);
+      machine.fail(Fault::unfinished_work, machine.kernel.shared.name(copy.offset),
+                   fmt::format("a load into block rank {}, which has left the kernel", target->rank), &thread);
     Mbarrier& at = find_mbarrier(machine, *target, copy.barrier, thread, true);
     copy.block = target.get();
     copy.phase = at.phase;

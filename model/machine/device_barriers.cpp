@@ -40,8 +40,7 @@ void come_to_named_barrier(Machine& machine, Thread& thread, int id, int threads
   machine.converge(thread, nullptr, [&](auto&) {
     Warp& warp = *thread.warp;
     Block& block = *thread.block;
-    if (id < 0 || id >= kNamedBarriers)
-      machine.fail(Fault::named_barrier, fmt::format("bar {}", id), "there are barriers 0 to 15", &thread);
+    if (id < 0 || id >= kNamedBarriers) machine.fail(Fault::named_barrier, fmt::format("bar {}", id), "there are barriers 0 to 15", &thread);
     const std::string name = machine.name_of_barrier(id);
     if (threads < kWarpSize || threads % kWarpSize != 0 || threads > machine.kernel.threads)
       machine.fail(Fault::named_barrier, name, fmt::format("counts {} threads; it takes multiples of 32 up to the block's {}", threads, machine.kernel.threads),
@@ -107,7 +106,8 @@ void mbarrier_arrive_remote(void* barrier, int cta_rank) {
     machine.fail(Fault::barrier_misuse, machine.kernel.shared.name(offset), fmt::format("the cluster has no block of rank {}", cta_rank), &thread);
   Block& block = *cluster.blocks[static_cast<std::size_t>(cta_rank)];
   if (block.live == 0)
-    machine.fail(Fault::unfinished_work, machine.kernel.shared.name(offset), fmt::format("arrives at block rank {}, which has left the kernel", cta_rank), &thread);
+    machine.fail(Fault::unfinished_work, machine.kernel.shared.name(offset), fmt::format("arrives at block rank {}, which has left the kernel", cta_rank),
+                 &thread);
   arrive(machine, block, find_mbarrier(machine, block, offset, thread, true), thread);
 }
 

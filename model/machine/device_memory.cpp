@@ -14,7 +14,8 @@ std::uint32_t shared_offset(Machine& machine, Thread& thread, const void* p, std
   const SharedMemory& shared = thread.block->shared;
   const std::uintptr_t offset = shared.offset_of(p);
   if (offset >= shared.size() || offset + bytes > shared.size())
-    machine.fail(Fault::shared_out_of_bounds, "shared memory", fmt::format("{} reaches outside the block's {} bytes", thread.operation, shared.size()), &thread);
+    machine.fail(Fault::shared_out_of_bounds, "shared memory", fmt::format("{} reaches outside the block's {} bytes", thread.operation, shared.size()),
+                 &thread);
   return static_cast<std::uint32_t>(offset);
 }
 
@@ -73,8 +74,8 @@ void count_wavefronts(Machine& machine, Thread& thread, const std::array<std::ui
   machine.statistics.wavefronts += static_cast<unsigned>(wavefronts);
   machine.statistics.extra_wavefronts += static_cast<unsigned>(wavefronts - 1);
   if (wavefronts > 1)
-    machine.fail(Fault::bank_conflict, machine.kernel.shared.name(rows[0]), fmt::format("{} needs {} wavefronts for an 8 x 8 matrix, not 1", thread.operation, wavefronts),
-                 &thread);
+    machine.fail(Fault::bank_conflict, machine.kernel.shared.name(rows[0]),
+                 fmt::format("{} needs {} wavefronts for an 8 x 8 matrix, not 1", thread.operation, wavefronts), &thread);
 }
 
 // All lanes have come: `move(row of shared memory, matrix, row of the matrix)` for all rows, after the checks.
@@ -102,8 +103,8 @@ void move_matrices(Machine& machine, Thread& last, std::array<void*, kWarpSize>&
       const SharedField* field = layout.find(offset);
       if (field != nullptr && field->kind == SharedField::Kind::barrier)
         machine.fail(Fault::barrier_misuse, field->name, fmt::format("{} touches an mbarrier", thread.operation), &thread);
-      if (const Conflict conflict = write ? block.shared.shadow().write(offset, kUnitBytes, id, thread.clock)
-                                          : block.shared.shadow().read(offset, kUnitBytes, id, thread.clock))
+      if (const Conflict conflict =
+              write ? block.shared.shadow().write(offset, kUnitBytes, id, thread.clock) : block.shared.shadow().read(offset, kUnitBytes, id, thread.clock))
         machine.fail(conflict, block, access, thread.operation);
       move(block.shared.bytes() + offset, matrix, row);
     }
@@ -113,7 +114,8 @@ void move_matrices(Machine& machine, Thread& last, std::array<void*, kWarpSize>&
 }
 
 std::uint32_t matrix_row(Machine& machine, Thread& thread, std::uint32_t address) {
-  if (address % kUnitBytes != 0) machine.fail(Fault::misaligned, "shared memory", fmt::format("{}: a row must start at a multiple of 16 bytes", thread.operation), &thread);
+  if (address % kUnitBytes != 0)
+    machine.fail(Fault::misaligned, "shared memory", fmt::format("{}: a row must start at a multiple of 16 bytes", thread.operation), &thread);
   return shared_offset(machine, thread, address, kUnitBytes);
 }
 

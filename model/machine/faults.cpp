@@ -99,16 +99,14 @@ std::string Machine::describe(const Access& access, const Cluster& cluster) cons
   if (access.kind == AccessKind::load_write) {
     const auto& [block, offset] = cluster.mbarrier_of_entity[static_cast<std::size_t>(access.entity - cluster.first_mbarrier)];
     const TileOrigin& origin = cluster.log.origin(access.origin);
-    out += fmt::format(" of {} column {}, row {}, which completes phase {} of {}", describe_map(static_cast<const TensorMap*>(origin.map)), origin.coordinate[0],
-                       origin.coordinate[1], access.time - 1, kernel.shared.name(offset));
+    out += fmt::format(" of {} column {}, row {}, which completes phase {} of {}", describe_map(static_cast<const TensorMap*>(origin.map)),
+                       origin.coordinate[0], origin.coordinate[1], access.time - 1, kernel.shared.name(offset));
     if (block->rank != 0) out += fmt::format(" of block rank {}", block->rank);
   }
   return out;
 }
 
-std::string Machine::describe_map(const TensorMap* map) const {
-  return kernel.map_name ? kernel.map_name(map, config.params) : std::string("a tensor");
-}
+std::string Machine::describe_map(const TensorMap* map) const { return kernel.map_name ? kernel.map_name(map, config.params) : std::string("a tensor"); }
 
 std::string Machine::name_of_barrier(int id) const {
   const auto index = static_cast<std::size_t>(id);

@@ -22,18 +22,18 @@ struct KernelImage {
   int cluster = 1;
   std::uint32_t shared_bytes = 0;
   SharedLayout shared;
-  std::vector<std::string> named_barriers;                         // by id
-  std::function<std::string(int warp)> role;                       // "consumer warpgroup 1"
-  std::function<std::string(const unsigned char* bytes)> tile;     // text of a SharedField of kind tile
+  std::vector<std::string> named_barriers;                                   // by id
+  std::function<std::string(int warp)> role;                                 // "consumer warpgroup 1"
+  std::function<std::string(const unsigned char* bytes)> tile;               // text of a SharedField of kind tile
   std::function<std::string(const void* map, const void* params)> map_name;  // which tensor map of the parameters
 };
 
 struct Statistics {
-  std::uint64_t switches = 0;        // threads resumed
-  std::uint64_t loads = 0;           // TMA
-  std::uint64_t stores = 0;          // TMA
-  std::uint64_t wgmmas = 0;          // one warp's quarter each
-  std::uint64_t wavefronts = 0;      // of ldmatrix and stmatrix
+  std::uint64_t switches = 0;          // threads resumed
+  std::uint64_t loads = 0;             // TMA
+  std::uint64_t stores = 0;            // TMA
+  std::uint64_t wgmmas = 0;            // one warp's quarter each
+  std::uint64_t wavefronts = 0;        // of ldmatrix and stmatrix
   std::uint64_t extra_wavefronts = 0;  // beyond their minimum: bank conflicts
 
   Statistics& operator+=(const Statistics& other);
@@ -45,7 +45,7 @@ struct LaunchConfig {
   std::size_t params_bytes = 0;
   GlobalMemory* memory = nullptr;
   std::uint64_t seed = 0;
-  bool timed = false;  // in the order of virtual time instead of a seed's: see timing.hpp
+  bool timed = false;                     // in the order of virtual time instead of a seed's: see timing.hpp
   std::uint64_t most_steps = 1ull << 32;  // of the scheduler and of threads: a kernel that spins takes all of them, an honest one a fraction
 };
 

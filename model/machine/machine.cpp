@@ -54,7 +54,8 @@ Machine::Machine(const KernelImage& image, const LaunchConfig& launch_config)
   std::iota(waiting_clusters_.begin(), waiting_clusters_.end(), 0);
   // Blocks start in any order; the hardware mostly takes them from the first.
   if (!timing && random.chance(128))
-    for (std::size_t i = waiting_clusters_.size(); i > 1; --i) std::swap(waiting_clusters_[i - 1], waiting_clusters_[random.below(static_cast<std::uint32_t>(i))]);
+    for (std::size_t i = waiting_clusters_.size(); i > 1; --i)
+      std::swap(waiting_clusters_[i - 1], waiting_clusters_[random.below(static_cast<std::uint32_t>(i))]);
   std::reverse(waiting_clusters_.begin(), waiting_clusters_.end());  // taken from the back
 }
 
@@ -208,9 +209,7 @@ void Machine::set_runnable(Thread& thread) {
 }
 
 // Back to the scheduler; somebody must make the thread runnable again.
-void Machine::block(Thread& thread) {
-  thread.fiber.suspend();
-}
+void Machine::block(Thread& thread) { thread.fiber.suspend(); }
 
 void Machine::wake(WaitQueue& queue) {
   for (Thread* thread : queue.threads) {

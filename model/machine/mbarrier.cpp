@@ -34,8 +34,8 @@ std::string describe_wait(const Thread& thread) {
 
 std::string describe(const Mbarrier& barrier, const Block& block) {
   const Thread& any = *block.threads.front();
-  std::string out = fmt::format("{}: phase {}, {} of {} arrivals missing", layout(*any.machine).name(barrier.offset), barrier.phase, barrier.pending,
-                                barrier.expected);
+  std::string out =
+      fmt::format("{}: phase {}, {} of {} arrivals missing", layout(*any.machine).name(barrier.offset), barrier.phase, barrier.pending, barrier.expected);
   if (barrier.bytes != 0) out += fmt::format(", {} bytes {}", std::abs(barrier.bytes), barrier.bytes > 0 ? "missing" : "too many");
   if (!barrier.arrivals.empty() && barrier.pending != 0) {
     out += ", arrived:";

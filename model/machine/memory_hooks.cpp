@@ -69,7 +69,8 @@ void check_elsewhere(Machine& machine, Thread& thread, void* p, std::uint32_t by
   if (!write && is_constant(p)) return;
   auto problem = write ? machine.memory.check_write(p, bytes, {thread.block->index, thread.index}) : machine.memory.check_read(p, bytes);
   if (problem)
-    machine.fail(problem->out_of_bounds ? Fault::global_out_of_bounds : Fault::global_overwrite, std::move(problem->object), std::move(problem->message), &thread);
+    machine.fail(problem->out_of_bounds ? Fault::global_out_of_bounds : Fault::global_overwrite, std::move(problem->object), std::move(problem->message),
+                 &thread);
 }
 
 // No exception may pass through an instrumented access. A thread that found a fault stays here: the launch ends without it.

@@ -53,8 +53,8 @@ OperandUnits gather_units(std::uint64_t descriptor, Contiguous contiguous, int l
     const std::uint32_t pattern = 8 * span_bytes(d.swizzle);
     const std::uint32_t found = d.start % pattern / 128;
     if (found != d.base_offset) {
-      operand.broken = fmt::format("the operand starts {} bytes into its {}-byte swizzle pattern, which the base offset {} does not say",
-                                   d.start % pattern, pattern, d.base_offset);
+      operand.broken = fmt::format("the operand starts {} bytes into its {}-byte swizzle pattern, which the base offset {} does not say", d.start % pattern,
+                                   pattern, d.base_offset);
       return operand;
     }
   }

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
-#include <span>
 #include <vector>
 
 #include "machine/tensor_map.hpp"
@@ -50,7 +50,9 @@ class OperandCache {
     bool operator==(const Key&) const = default;
   };
   struct Hash {
-    std::size_t operator()(const Key& key) const { return std::hash<std::uint64_t>()(key.descriptor * 0x9e3779b97f4a7c15ull ^ static_cast<unsigned>(key.shape)); }
+    std::size_t operator()(const Key& key) const {
+      return std::hash<std::uint64_t>()(key.descriptor * 0x9e3779b97f4a7c15ull ^ static_cast<unsigned>(key.shape));
+    }
   };
   std::unordered_map<Key, OperandUnits, Hash> units_;
 };

@@ -7,9 +7,9 @@ namespace tandem::model {
 
 // The running thread, after everything that has to happen before an operation. Must stand in the function that the kernel calls: the return
 // address is the kernel's.
-#define TANDEM_ENTER(operation)                \
-  Thread& thread = *current_thread;            \
-  Machine& machine = *thread.machine;          \
+#define TANDEM_ENTER(operation)       \
+  Thread& thread = *current_thread;   \
+  Machine& machine = *thread.machine; \
   machine.enter(thread, operation, __builtin_return_address(0))
 
 // Offset of a pointer into the block's shared memory; a fault if [offset, offset + bytes) is not inside.

@@ -16,7 +16,7 @@ constexpr std::uint32_t kSharedWindowBase = 1024;
 class SharedMemory {
  public:
   SharedMemory(std::uint32_t size, AccessLog& log, const FenceTable& fences)
-      : size_(size), bytes_(static_cast<unsigned char*>(::operator new(size, std::align_val_t{1024}))), shadow_(size, log, fences) {
+      : size_(size), bytes_(static_cast<unsigned char*>(::operator new (size, std::align_val_t{1024}))), shadow_(size, log, fences) {
     std::memset(bytes_.get(), 0xff, size);
   }
 
@@ -30,7 +30,7 @@ class SharedMemory {
 
  private:
   struct Free {
-    void operator()(unsigned char* p) const { ::operator delete(p, std::align_val_t{1024}); }
+    void operator()(unsigned char* p) const { ::operator delete (p, std::align_val_t{1024}); }
   };
   std::uint32_t size_;
   std::unique_ptr<unsigned char, Free> bytes_;

@@ -28,8 +28,8 @@ TensorMap encode(const DecodedMap& map) {
   TensorMap out{};
   out.opaque[0] = kMagic;
   out.opaque[1] = reinterpret_cast<std::uintptr_t>(map.base);
-  out.opaque[2] = static_cast<unsigned long long>(map.rank) | static_cast<unsigned long long>(map.element_bytes) << 8 |
-                  static_cast<unsigned long long>(map.swizzle) << 16;
+  out.opaque[2] =
+      static_cast<unsigned long long>(map.rank) | static_cast<unsigned long long>(map.element_bytes) << 8 | static_cast<unsigned long long>(map.swizzle) << 16;
   for (std::size_t i = 0; i < kMaxRank; ++i) {
     out.opaque[3 + i] = map.extent[i];
     if (i > 0) out.opaque[7 + i] = map.stride_bytes[i];

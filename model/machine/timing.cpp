@@ -18,12 +18,28 @@ struct OperationCycles {
 
 // Latencies where the next instruction needs the answer, else issue slots. Guesses of the usual size, but for what Arithmetic says.
 constexpr OperationCycles kOperations[] = {
-    {"shfl", 5},           {"vote", 12},          {"elect", 2},           {"bar.warp.sync", 6},
-    {"bar.sync", 20},      {"bar.arrive", 6},     {"barrier.cluster", 100}, {"mbarrier.init", 4},
-    {"mbarrier.wait", 16}, {"mbarrier.arrive", 6}, {"mbarrier.arrive.expect_tx", 6}, {"wgmma.fence", 4},
-    {"wgmma.commit_group", 2}, {"wgmma.wait_group", 8}, {"ldmatrix", 8}, {"stmatrix", 8},
-    {"cp.async.bulk.tensor (load)", 10}, {"cp.async.bulk.tensor (store)", 10}, {"fence.proxy.async", 20}, {"atom.add.global", 6},
-    {"setmaxnreg.inc", 20}, {"setmaxnreg.dec", 20},
+    {"shfl", 5},
+    {"vote", 12},
+    {"elect", 2},
+    {"bar.warp.sync", 6},
+    {"bar.sync", 20},
+    {"bar.arrive", 6},
+    {"barrier.cluster", 100},
+    {"mbarrier.init", 4},
+    {"mbarrier.wait", 16},
+    {"mbarrier.arrive", 6},
+    {"mbarrier.arrive.expect_tx", 6},
+    {"wgmma.fence", 4},
+    {"wgmma.commit_group", 2},
+    {"wgmma.wait_group", 8},
+    {"ldmatrix", 8},
+    {"stmatrix", 8},
+    {"cp.async.bulk.tensor (load)", 10},
+    {"cp.async.bulk.tensor (store)", 10},
+    {"fence.proxy.async", 20},
+    {"atom.add.global", 6},
+    {"setmaxnreg.inc", 20},
+    {"setmaxnreg.dec", 20},
 };
 
 // Of a warp instruction: slots of the warp; cycles that its unit is taken for, alone and while the tensor core runs; what it takes from the

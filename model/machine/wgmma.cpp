@@ -100,8 +100,7 @@ const OperandUnits& take_operand(Machine& machine, Warp& warp, const WgmmaInstru
   Block& block = *warp.block;
   const bool is_a = name == 'A';
   const std::uint64_t descriptor = is_a ? instruction.a_descriptor : instruction.b_descriptor;
-  const OperandUnits& operand =
-      block.operands.get(descriptor, is_a ? Contiguous::k : instruction.b_contiguous, is_a ? 64 : instruction.n, block.shared.size());
+  const OperandUnits& operand = block.operands.get(descriptor, is_a ? Contiguous::k : instruction.b_contiguous, is_a ? 64 : instruction.n, block.shared.size());
   Thread& actor = warp.thread(0);
   actor.pc = instruction.pc;
   if (operand.broken) machine.fail(Fault::descriptor, fmt::format("operand {}", name), *operand.broken, &actor);
@@ -178,8 +177,7 @@ std::string describe_place(const Thread&) { return "a place in the queue of the 
 // In virtual time the warp stands in its issue slot until the tensor core takes one more.
 void wait_for_place(Machine& machine, Thread& thread) {
   Warp& warp = *thread.warp;
-  machine.wait(warp.wgmma_waiters, thread, describe_place, &warp, 0,
-               [&] { return warp.tensor_core.issued - warp.tensor_core.executed < kWgmmaQueue; });
+  machine.wait(warp.wgmma_waiters, thread, describe_place, &warp, 0, [&] { return warp.tensor_core.issued - warp.tensor_core.executed < kWgmmaQueue; });
 }
 
 }  // namespace
@@ -189,8 +187,8 @@ void issue_wgmmas(Machine& machine, Thread& last) {
   const std::size_t count = warp.thread(0).unissued.size();
   for (int lane = 1; lane < kWarpSize; ++lane)
     if (warp.thread(lane).unissued.size() != count)
-      machine.fail(Fault::diverged_warp, "wgmma", fmt::format("lane 0 issues {} instructions, lane {} issues {}", count, lane, warp.thread(lane).unissued.size()),
-                   &warp.thread(lane));
+      machine.fail(Fault::diverged_warp, "wgmma",
+                   fmt::format("lane 0 issues {} instructions, lane {} issues {}", count, lane, warp.thread(lane).unissued.size()), &warp.thread(lane));
   const bool was_idle = warp.tensor_core.executed == warp.tensor_core.issued;
   for (std::size_t i = 0; i < count; ++i) {
     std::array<const WgmmaInstruction*, kWarpSize> lanes{};
@@ -231,8 +229,7 @@ void retire_wgmmas(Machine& machine, Warp& warp, std::uint32_t target) {
   while (core.retired < target) {
     const WgmmaInFlight& flight = core.flight.front();
     if (flight.instruction.a_in_registers)
-      for (int lane = 0; lane < kWarpSize; ++lane)
-        unclaim(machine, warp.thread(lane), flight.a_lanes[static_cast<std::size_t>(lane)], 4, kOperandInFlight);
+      for (int lane = 0; lane < kWarpSize; ++lane) unclaim(machine, warp.thread(lane), flight.a_lanes[static_cast<std::size_t>(lane)], 4, kOperandInFlight);
     core.flight.pop_front();
     ++core.retired;
   }

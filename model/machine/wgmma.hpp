@@ -27,7 +27,7 @@ struct WgmmaInstruction {
   bool accumulate = false;
   std::uint64_t a_descriptor = 0;
   std::uint64_t b_descriptor = 0;
-  float* d = nullptr;                      // n / 2
+  float* d = nullptr;                          // n / 2
   const std::uint32_t* a_registers = nullptr;  // 4
   const void* pc = nullptr;
 
@@ -42,8 +42,8 @@ struct WgmmaInstruction {
 struct AccumulatorInFlight {
   std::array<float*, 32> lanes{};
   int n = 0;
-  std::uint32_t last = 0;      // number of the last instruction that adds to it
-  std::vector<float> values;   // 16 x n
+  std::uint32_t last = 0;     // number of the last instruction that adds to it
+  std::vector<float> values;  // 16 x n
 };
 
 struct WgmmaInFlight {
@@ -59,8 +59,8 @@ struct WarpTensorCore {
   std::deque<WgmmaInFlight> flight;  // issued and not waited for, oldest first
   std::uint32_t issued = 0;
   std::uint32_t executed = 0;
-  std::uint32_t retired = 0;               // waited for
-  std::vector<std::uint32_t> commits;      // instructions issued before each commit
+  std::uint32_t retired = 0;           // waited for
+  std::vector<std::uint32_t> commits;  // instructions issued before each commit
   std::deque<std::unique_ptr<AccumulatorInFlight>> accumulators;
 };
 

@@ -31,8 +31,7 @@ TANDEM_MULTIVERSION void multiply_accumulate(float* __restrict d, const float* _
     for (int k = 0; k < kK; k += 4) {
       const float a0 = a[row * kK + k], a1 = a[row * kK + k + 1], a2 = a[row * kK + k + 2], a3 = a[row * kK + k + 3];
       const float *b0 = b + k * n, *b1 = b0 + n, *b2 = b1 + n, *b3 = b2 + n;
-      for (int column = 0; column < n; ++column)
-        d_row[column] = (((d_row[column] + a0 * b0[column]) + a1 * b1[column]) + a2 * b2[column]) + a3 * b3[column];
+      for (int column = 0; column < n; ++column) d_row[column] = (((d_row[column] + a0 * b0[column]) + a1 * b1[column]) + a2 * b2[column]) + a3 * b3[column];
     }
   }
 }

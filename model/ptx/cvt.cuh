@@ -19,7 +19,7 @@ TANDEM_DEVICE u32 to_fp16(float value) {
   const u32 magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return 0x7fffu;
   if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // 65,520 and above round to infinity
-  if (magnitude < 0x38800000u) {                         // subnormal: the sum with 1/2 rounds at the right bit
+  if (magnitude < 0x38800000u) {                        // subnormal: the sum with 1/2 rounds at the right bit
     const float sum = __builtin_bit_cast(float, magnitude) + 0.5f;
     return sign | (__builtin_bit_cast(u32, sum) - 0x3f000000u);
   }

@@ -27,7 +27,8 @@ struct PlantedFault {
 std::vector<PlantedFault> planted_faults();
 
 template <ForwardSpec kSpec>
-PlantedFault planted(const std::string& name, void (*entry)(const void*), std::int64_t seqlen_q, std::int64_t seqlen_k, std::vector<ExpectedDiagnosis> expected) {
+PlantedFault planted(const std::string& name, void (*entry)(const void*), std::int64_t seqlen_q, std::int64_t seqlen_k,
+                     std::vector<ExpectedDiagnosis> expected) {
   return {name, kSpec, seqlen_q, seqlen_k, model::forward_image<kSpec>(name, entry), std::move(expected)};
 }
 

@@ -142,9 +142,7 @@ TEST(Machine, BarriersHandOverBetweenThreads) {
   EXPECT_EQ(run(ping_through_barriers, 1).out[5], 28.0f);
 }
 
-TEST(Machine, EndsAKernelThatDoesNot) {
-  expect_fault(Fault::livelock, spins_for_ever, {.most_steps = 100'000});
-}
+TEST(Machine, EndsAKernelThatDoesNot) { expect_fault(Fault::livelock, spins_for_ever, {.most_steps = 100'000}); }
 
 TEST(Machine, AccountsForRegisters) {
   expect_clean(registers_back_and_forth, {.threads = 384});

@@ -7,7 +7,7 @@ namespace tandem::testing {
 using SmallKernel = void (*)(const void* params);
 
 struct SmallParams {
-  float* out;      // 64 numbers
+  float* out;       // 64 numbers
   const float* in;  // 64 numbers
 };
 
@@ -33,7 +33,7 @@ void lane_leaves_before_an_exchange(const void* params);
 void wait_for_a_phase_that_overtakes(const void* params);
 void ping_through_barriers(const void* params);  // right
 void spins_for_ever(const void* params);
-void registers_back_and_forth(const void* params);            // right, 384 threads
+void registers_back_and_forth(const void* params);             // right, 384 threads
 void registers_given_by_one_warp_too_few(const void* params);  // 384 threads
 void barrier_without_a_partner(const void* params);
 void arrives_at_a_block_that_left(const void* params);  // cluster of two

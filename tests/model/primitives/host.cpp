@@ -3,7 +3,6 @@
 #include <bit>
 #include <cmath>
 
-
 namespace tandem::primitives {
 namespace {
 
@@ -66,9 +65,36 @@ Inputs make_inputs(Kernel kernel) {
   for (std::size_t i = 0; i < odd_elements(); ++i) inputs.odd.push_back(static_cast<std::uint16_t>(i * 3 + 1));
 
   // Numbers of every size, halfway cases of both roundings, infinities, NaN, subnormals; then random bits.
-  const float special[] = {0.0f,     -0.0f,    1.0f,       -1.0f,      65504.0f,  65519.996f, 65520.0f,       1e9f,           -3e38f,   5.9604645e-8f,
-                           2.98e-8f, 6.1e-5f,  1.00390625f, 1.01171875f, 1.0004883f, 1.0014648f, std::ldexp(1.0f, -126), std::ldexp(1.0f, -140), -150.0f, 126.5f,
-                           127.99f,  128.0f,   -126.0f,    -149.0f,    0.5f,      2.0f,       0.99999994f,    1.0000001f,     1e-20f,   -7.25f};
+  const float special[] = {0.0f,
+                           -0.0f,
+                           1.0f,
+                           -1.0f,
+                           65504.0f,
+                           65519.996f,
+                           65520.0f,
+                           1e9f,
+                           -3e38f,
+                           5.9604645e-8f,
+                           2.98e-8f,
+                           6.1e-5f,
+                           1.00390625f,
+                           1.01171875f,
+                           1.0004883f,
+                           1.0014648f,
+                           std::ldexp(1.0f, -126),
+                           std::ldexp(1.0f, -140),
+                           -150.0f,
+                           126.5f,
+                           127.99f,
+                           128.0f,
+                           -126.0f,
+                           -149.0f,
+                           0.5f,
+                           2.0f,
+                           0.99999994f,
+                           1.0000001f,
+                           1e-20f,
+                           -7.25f};
   for (const float x : special) inputs.floats.push_back(std::bit_cast<std::uint32_t>(x));
   for (const std::uint32_t bits : {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7f800001u, 0x7fffffffu, 0x00000001u, 0x807fffffu})
     inputs.floats.push_back(bits);
@@ -77,7 +103,8 @@ Inputs make_inputs(Kernel kernel) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     const auto bits = static_cast<std::uint32_t>(state >> 32);
     // Half of them of usual size.
-    inputs.floats.push_back(inputs.floats.size() % 2 == 0 ? bits : std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(bits)) * 0x1p-26f));
+    inputs.floats.push_back(inputs.floats.size() % 2 == 0 ? bits
+                                                          : std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(bits)) * 0x1p-26f));
   }
   return inputs;
 }

@@ -85,8 +85,7 @@ TANDEM_DEVICE void multiply_every_shape(const Params& params) {
     ptx::mbarrier_arrive_expect_tx(s.full, sizeof(s.a) + sizeof(s.b_k) + sizeof(s.b_n));
     ptx::tma_load_4d(s.a, params.a_map, s.full, 0, 0, 0, 0, ptx::CacheHint::evict_normal);
     ptx::tma_load_4d(s.b_k, params.b_k_map, s.full, 0, 0, 0, 0, ptx::CacheHint::evict_normal);
-    for (int chunk = 0; chunk < kMaxN / 64; ++chunk)
-      ptx::tma_load_4d(s.b_n[chunk], params.b_n_map, s.full, chunk * 64, 0, 0, 0, ptx::CacheHint::evict_normal);
+    for (int chunk = 0; chunk < kMaxN / 64; ++chunk) ptx::tma_load_4d(s.b_n[chunk], params.b_n_map, s.full, chunk * 64, 0, 0, 0, ptx::CacheHint::evict_normal);
   }
   ptx::mbarrier_wait(s.full, 0);
   const int lane = ptx::lane_index(), row = ptx::thread_index() / 32 * 16 + lane % 16;
@@ -102,8 +101,7 @@ TANDEM_DEVICE void dump(unsigned* out, const unsigned char* shared, int words) {
   for (int i = ptx::thread_index(); i < words; i += 128) ptx::store_global_4b(out + i, reinterpret_cast<const u32*>(shared)[i]);
 }
 
-TANDEM_DEVICE void load_boxes(MoveStorage& s, u32& phase, const TensorMap& map, const BoxPlace* places, int boxes, int words,
-                              unsigned* out) {
+TANDEM_DEVICE void load_boxes(MoveStorage& s, u32& phase, const TensorMap& map, const BoxPlace* places, int boxes, int words, unsigned* out) {
   for (int i = 0; i < boxes; ++i) {
     if (ptx::thread_index() == 0) {
       ptx::mbarrier_arrive_expect_tx(s.full, words * 4);
@@ -190,17 +188,9 @@ TANDEM_DEVICE void compute_everything(const Params& params) {
     const u32 y = ptx::load_global_4b(params.floats + (i + 1) % kFloats);
     const u32 z = ptx::load_global_4b(params.floats + (i + 2) % kFloats);
     const float a = number(x), b = number(y), c = number(z);
-    const u32 results[] = {ptx::cvt_pack<true>(a, b),
-                           ptx::cvt_pack<false>(a, b),
-                           bits(ptx::max(a, b)),
-                           bits(ptx::max_in_place(a, b)),
-                           bits(ptx::abs(a)),
-                           bits(ptx::fma(a, b, c)),
-                           bits(ptx::multiply(a, b)),
-                           ptx::multiply_high(x, y),
-                           bits(ptx::exp2_approx(a)),
-                           bits(ptx::log2_approx(a)),
-                           bits(ptx::reciprocal(a))};
+    const u32 results[] = {ptx::cvt_pack<true>(a, b), ptx::cvt_pack<false>(a, b), bits(ptx::max(a, b)),      bits(ptx::max_in_place(a, b)),
+                           bits(ptx::abs(a)),         bits(ptx::fma(a, b, c)),    bits(ptx::multiply(a, b)), ptx::multiply_high(x, y),
+                           bits(ptx::exp2_approx(a)), bits(ptx::log2_approx(a)),  bits(ptx::reciprocal(a))};
     for (int op = 0; op < static_cast<int>(Op::count); ++op) ptx::store_global_4b(params.out + op * kFloats + i, results[op]);
   }
   for (int i = thread; i < kHalves; i += 128) {

@@ -23,7 +23,7 @@ constexpr int kFlatRows = 8, kFlatHeads = 2;  // the box of a second map takes t
 struct BoxPlace {
   int column, row, head, batch;
 };
-constexpr BoxPlace kBoxPlaces[] = {{0, 0, 0, 0},  {32, 40, 1, 1}, {-8, -5, 2, 0},  {64, 0, 0, 1}, {80, 0, 0, 0},
+constexpr BoxPlace kBoxPlaces[] = {{0, 0, 0, 0},  {32, 40, 1, 1}, {-8, -5, 2, 0}, {64, 0, 0, 1}, {80, 0, 0, 0},
                                    {0, 60, 0, 0}, {0, 0, 3, 0},   {8, 30, -1, 1}, {-64, 0, 1, 0}};
 constexpr int kBoxes = sizeof(kBoxPlaces) / sizeof(kBoxPlaces[0]);
 constexpr BoxPlace kFlatPlaces[] = {{0, 0, 0, 0}, {8, 45, 2, 1}, {-16, -3, -1, 0}};
@@ -33,8 +33,8 @@ constexpr int kFlatWords = kFlatRows * kFlatHeads * 32;
 constexpr BoxPlace kStorePlaces[] = {{0, 0, 0, 0}, {32, 40, 1, 1}, {-8, -5, 2, 0}, {64, 20, 0, 0}, {0, 60, 0, 0}};
 constexpr int kStores = sizeof(kStorePlaces) / sizeof(kStorePlaces[0]);
 
-constexpr int kFloats = 4096;    // 32-bit patterns for arithmetic and conversions
-constexpr int kHalves = 65536;   // all 16-bit patterns
+constexpr int kFloats = 4096;   // 32-bit patterns for arithmetic and conversions
+constexpr int kHalves = 65536;  // all 16-bit patterns
 
 // Output, in 32-bit words.
 constexpr int wgmma_words(int n) { return 128 * (n / 2); }
@@ -50,8 +50,8 @@ constexpr int words_of(Move move) {
   switch (move) {
     case Move::boxes: return kBoxes * kBoxWords;
     case Move::flat_boxes: return kFlatBoxes * kFlatWords;
-    case Move::ldmatrix: return 4 * 32 * 4;      // warps, lanes, registers
-    case Move::stmatrix: return 4 * 16 * 32;     // warps, rows, words
+    case Move::ldmatrix: return 4 * 32 * 4;   // warps, lanes, registers
+    case Move::stmatrix: return 4 * 16 * 32;  // warps, rows, words
     case Move::shuffles: return 128 * 6;
     default: return 0;
   }
@@ -76,7 +76,7 @@ constexpr int kClusterWords = 2 * kBoxWords;
 struct Params {
   TensorMap a_map, b_k_map, b_n_map;  // boxes 64 x 64, 64 x 256, 64 x 64
   TensorMap odd_map, flat_map;
-  TensorMap stored_map;               // as odd_map, of another tensor; boxes 64 x 32
+  TensorMap stored_map;  // as odd_map, of another tensor; boxes 64 x 32
   const unsigned* floats;
   unsigned* out;
 };

@@ -58,8 +58,8 @@ void expect_box(const Inputs& inputs, const std::uint32_t* got, const BoxPlace& 
       for (int word = 0; word < 32; ++word) {
         const auto at = [&](int i) { return odd_at(inputs, place.column + 2 * word + i, place.row + row, place.head + head, place.batch); };
         const std::uint32_t expected = at(0) | static_cast<std::uint32_t>(at(1)) << 16;
-        ASSERT_EQ(got[swizzled_word(head * rows + row, word)], expected)
-            << "box at " << place.column << ", " << place.row << ", " << place.head << ", " << place.batch << ": head " << head << " row " << row << " word " << word;
+        ASSERT_EQ(got[swizzled_word(head * rows + row, word)], expected) << "box at " << place.column << ", " << place.row << ", " << place.head << ", "
+                                                                         << place.batch << ": head " << head << " row " << row << " word " << word;
       }
     }
   }
@@ -189,8 +189,8 @@ TEST_P(Primitives, ArithmeticIsThatOfTheHardware) {
     // Subnormals count as zero, coming and going.
     const double argument = std::fabs(a) < 0x1p-126f ? std::copysign(0.0, a) : a;
     const double power = std::exp2(argument);
-    EXPECT_TRUE(std::isnan(power) ? std::isnan(result(Op::exp2, i))
-                : power < 0x1p-126 ? result(Op::exp2, i) <= 0x1p-126f
+    EXPECT_TRUE(std::isnan(power)      ? std::isnan(result(Op::exp2, i))
+                : power < 0x1p-126     ? result(Op::exp2, i) <= 0x1p-126f
                 : power > 3.4028235e38 ? std::isinf(result(Op::exp2, i))
                                        : std::fabs(result(Op::exp2, i) - power) <= 0x1p-22 * power)
         << a;
