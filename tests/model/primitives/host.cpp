@@ -14,7 +14,7 @@ std::uint16_t encode(Kernel kernel, int value) {
   return static_cast<std::uint16_t>((bits >> 16 & 0x8000) | (((bits >> 13) & 0x3ffff) - ((127 - 15) << 10)));
 }
 
-TensorMapRequest map_of(const void* base, Kernel kernel, std::array<std::uint64_t, 4> extent, std::array<std::uint32_t, 4> box) {
+TensorMapRequest map_of(const void* base, Kernel kernel, std::array<std::uint64_t, 5> extent, std::array<std::uint32_t, 5> box) {
   TensorMapRequest map;
   map.base = base;
   map.type = kernel == Kernel::wgmma_fp16 ? DType::fp16 : DType::bf16;
