@@ -12,6 +12,7 @@ OperatorTarget hopper_target() {
   target.make_device = [] { return make_cuda_device(); };
   target.limits.max_flops = 4e9;
   target.limits.random_cases = 600;
+  target.limits.random_masked_cases = 1000;
   target.limits.repeats = 100;
   target.limits.max_untouched_bytes = std::size_t{60} << 30;
   // Within a tile P = 0 still multiplies V, as in O = P V; and scores and sums are FP32: docs/ARCHITECTURE.md, "Where the kernels differ".

@@ -19,6 +19,7 @@ OperatorTarget model_target() {
   target.limits.max_flops = 1e7;
   target.limits.reference_flops = 1e7;
   target.limits.random_cases = 60;
+  target.limits.random_masked_cases = 60;
   target.limits.repeats = 5;
   target.limits.max_tiles = 300;
   target.limits.max_untouched_bytes = std::size_t{1} << 40;

@@ -29,11 +29,9 @@ bool has_aligned_layouts(const ForwardCase& c) {
 // What is due of every backend.
 bool is_due(const ForwardCase& c) {
   const ForwardProblem& p = c.problem;
-  const bool head_dims = p.head_dim % 8 == 0 && p.head_dim <= 256 && (p.head_dim_v == p.head_dim || (p.head_dim == 192 && p.head_dim_v == 128));
+  const bool head_dims = p.head_dim % 8 == 0 && p.head_dim <= 256 && p.head_dim_v % 8 == 0 && p.head_dim_v <= 512;
   return p.type != ElementType::fp32 && head_dims && has_aligned_layouts(c);
 }
-
-std::int64_t tiles_of(const ForwardProblem& p) { return p.batch * p.num_heads * ((p.seqlen_q + 63) / 64); }
 
 }  // namespace
 
@@ -79,6 +77,8 @@ void OperatorTest::TearDown() {
   fmt::print("[ refused  ] {}\n", text);
 }
 
+std::int64_t OperatorTest::tiles_of(const ForwardProblem& p) { return p.batch_of_q() * p.num_heads * ((p.seqlen_q + 63) / 64); }
+
 bool OperatorTest::fits(const ForwardProblem& problem) const { return flops_of(problem) <= limits().max_flops && tiles_of(problem) <= limits().max_tiles; }
 
 ForwardProblem OperatorTest::largest_that_fits(ElementType type, std::initializer_list<ProblemShape> shapes) const {
@@ -121,13 +121,12 @@ std::unique_ptr<ForwardResult> OperatorTest::run(const ForwardCase& c, const For
 
 void OperatorTest::compare(const ForwardCase& c, const ForwardInputs& inputs, const ForwardResult& result, Errors* errors) const {
   const ForwardProblem& p = c.problem;
-  const double flops_of_row = 2.0 * static_cast<double>(std::max<std::int64_t>(p.seqlen_k, 1)) * static_cast<double>(p.head_dim + p.head_dim_v);
+  const double flops_of_row = 2.0 * static_cast<double>(std::max<std::int64_t>(Sequences(c).longest_k(), 1)) * static_cast<double>(p.head_dim + p.head_dim_v);
   const auto limit = std::max<std::int64_t>(16, static_cast<std::int64_t>(limits().reference_flops / flops_of_row));
-  const std::vector<Row> rows = some_rows(p, limit, c.seed);
+  const std::vector<Row> rows = some_rows(c, limit);
   const Values q = inputs.q.values(), k = inputs.k.values(), v = inputs.v.values();
-  const auto scale = static_cast<double>(c.softmax_scale);
-  const ReferenceRows exact = reference_rows(p, q, k, v, scale, rows, Arithmetic::exact);
-  const ReferenceRows same_dtype = reference_rows(p, q, k, v, scale, rows, Arithmetic::same_dtype);
+  const ReferenceRows exact = reference_rows(c, q, k, v, rows, Arithmetic::exact);
+  const ReferenceRows same_dtype = reference_rows(c, q, k, v, rows, Arithmetic::same_dtype);
   EXPECT_TRUE(is_right(c, result, exact, same_dtype, errors));
 }
 

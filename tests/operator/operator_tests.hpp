@@ -29,13 +29,14 @@ struct Limits {
   double max_flops = 2e9;        // of one case; the bodies choose the largest of their configurations that fits
   double reference_flops = 4e7;  // of one case: how many rows are compared
   int random_cases = 300;
+  int random_masked_cases = 300;        // with masks and ragged batches
   int repeats = 100;                    // for "the same bits every time"
   std::int64_t max_tiles = 1 << 20;     // batch * heads * ceil(seqlen_q / 64) of one case
   std::size_t max_untouched_bytes = 0;  // address space for tensors with huge strides; 0: such tests are skipped
   std::vector<ElementType> types = {ElementType::fp16, ElementType::bf16};
 
-  // Whether refusing is a failure. Default: 16-bit types, aligned layouts, head_dim a multiple of 8 up to 256, head_dim_v = head_dim or
-  // 192/128.
+  // Whether refusing is a failure. Default: 16-bit types, aligned layouts, head_dim a multiple of 8 up to 256, head_dim_v one
+  // up to 512.
   std::function<bool(const ForwardCase&)> must_be_served;
 
   // Deviations. Each skips its tests with a sentence; true is what the contract asks for.
@@ -66,6 +67,8 @@ class OperatorTest : public ::testing::TestWithParam<OperatorTarget> {
   const Limits& limits() const { return GetParam().limits; }
   const std::vector<ElementType>& types() const { return limits().types; }
 
+  // batch * heads * ceil(seqlen_q / 64)
+  static std::int64_t tiles_of(const ForwardProblem& problem);
   bool fits(const ForwardProblem& problem) const;
   // The first that fits, else the last: tests name the configuration that was reported first and a small one of its kind last.
   ForwardProblem largest_that_fits(ElementType type, std::initializer_list<ProblemShape> shapes) const;

@@ -10,18 +10,32 @@ namespace {
 
 std::uint64_t seed_of(int index) { return 0x7a4d3u * 1000u + static_cast<std::uint64_t>(index); }
 
-TEST_P(OperatorTest, RandomProblemsAreWithinTheToleranceRule) {
-  const auto run_seed = [&](std::uint64_t seed) {
-    const ForwardCase c = random_case(seed, types(), limits().max_flops);
-    if (!fits(c.problem)) return;
-    SCOPED_TRACE(fmt::format("to run this problem alone: TANDEM_TEST_SEED={} and --gtest_filter=*RandomProblems*", seed));
-    expect_right(c);
-  };
+// The seeds to run: that of the environment alone, or `count` of them until one fails.
+template <class RunSeed>
+void run_seeds(int count, const RunSeed& run_seed) {
   if (const char* const seed = std::getenv("TANDEM_TEST_SEED"); seed != nullptr) {
     run_seed(std::strtoull(seed, nullptr, 10));
     return;
   }
-  for (int i = 0; i < limits().random_cases && !HasFailure(); ++i) run_seed(seed_of(i));
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) run_seed(seed_of(i));
+}
+
+TEST_P(OperatorTest, RandomProblemsAreWithinTheToleranceRule) {
+  run_seeds(limits().random_cases, [&](std::uint64_t seed) {
+    const ForwardCase c = random_case(seed, types(), limits().max_flops);
+    if (!fits(c.problem)) return;
+    SCOPED_TRACE(fmt::format("to run this problem alone: TANDEM_TEST_SEED={} and --gtest_filter=*RandomProblems*", seed));
+    expect_right(c);
+  });
+}
+
+TEST_P(OperatorTest, RandomMasksAndRaggedBatchesAreWithinTheToleranceRule) {
+  run_seeds(limits().random_masked_cases, [&](std::uint64_t seed) {
+    const ForwardCase c = random_masked_case(seed, types(), limits().max_flops);
+    if (tiles_of(c.problem) > limits().max_tiles) return;
+    SCOPED_TRACE(fmt::format("to run this problem alone: TANDEM_TEST_SEED={} and --gtest_filter=*RandomMasks*", seed));
+    expect_right(c);
+  });
 }
 
 }  // namespace

@@ -103,16 +103,21 @@ AssertionResult is_right(const ForwardCase& c, const ForwardResult& ours, const 
 
 AssertionResult every_row_is_defined(const ForwardCase& c, const ForwardResult& ours) {
   const ForwardProblem& p = c.problem;
+  const Sequences sequences(c);
   for (const Row& row : every_row(p)) {
-    const bool sees_keys = p.seqlen_k > 0 && is_visible(p, row.query, 0);  // causal rows see a prefix
+    const Sequence* const sequence = sequences.of(row.batch, row.query);
+    const bool sees = sequence != nullptr && sees_keys(p, *sequence, row.query - sequence->q_begin);
     const auto fail = [&] { return AssertionFailure() << "\n  case: " << describe(c) << "\n  " << describe(row) << ": "; };
     for (std::int64_t d = 0; d < p.head_dim_v; ++d) {
       const float out = ours.out.at(row.batch, row.query, row.head, d);
-      if (sees_keys ? !std::isfinite(out) : out != 0.0f) return fail() << "out in column " << d << " is " << out;
+      if (sees ? !std::isfinite(out) : out != 0.0f) return fail() << "out in column " << d << " is " << out;
     }
     if (ours.lse.empty()) continue;
     const float lse = ours.lse_at(p, row.batch, row.head, row.query);
-    if (sees_keys ? !std::isfinite(lse) : class_of(static_cast<double>(lse)) != Class::minus_infinity) return fail() << "lse is " << lse;
+    const bool is_sink = p.sinks && lse == c.sinks[static_cast<std::size_t>(row.head)];
+    const bool is_nothing = class_of(static_cast<double>(lse)) == Class::minus_infinity;
+    const bool right = sees ? std::isfinite(lse) : sequence != nullptr && p.sinks ? is_sink : is_nothing;
+    if (!right) return fail() << "lse is " << lse;
   }
   return AssertionSuccess();
 }

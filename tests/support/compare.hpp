@@ -21,7 +21,7 @@ struct Errors {
 ::testing::AssertionResult is_right(const ForwardCase& c, const ForwardResult& ours, const ReferenceRows& exact, const ReferenceRows& same_dtype,
                                     Errors* errors = nullptr);
 
-// For inputs without NaN and infinities: every row, compared or not, is finite, or zero with an LSE of -inf where it sees no key.
+// For inputs without NaN and infinities: every row, compared or not, is finite, or zero with an LSE of -inf, or the sink, where it sees no key.
 ::testing::AssertionResult every_row_is_defined(const ForwardCase& c, const ForwardResult& ours);
 
 // Bit for bit, except that one NaN is as good as another.

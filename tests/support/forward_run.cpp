@@ -20,6 +20,24 @@ tandem_tensor to_c(const Tensor& tensor) {
 
 std::size_t bytes_of(const HostTensor& tensor) { return tensor.bytes().size(); }
 
+template <class T>
+std::size_t bytes_of(const std::vector<T>& array) {
+  return array.size() * sizeof(T);
+}
+
+// An array of the call that is there also if it is empty.
+template <class T>
+const T* address_if(bool is_there, const DeviceBuffer& memory) {
+  return is_there ? static_cast<const T*>(memory.data()) : nullptr;
+}
+
+template <class T>
+bool unchanged(TestDevice& device, const DeviceBuffer& memory, const std::vector<T>& array) {
+  std::vector<T> now(array.size());
+  device.download(now.data(), memory.data(), bytes_of(now));
+  return bytes_of(now) == 0 || std::memcmp(now.data(), array.data(), bytes_of(now)) == 0;
+}
+
 bool unchanged(TestDevice& device, const DeviceBuffer& memory, const HostTensor& tensor) {
   std::vector<std::byte> now(memory.bytes());
   device.download(now.data(), memory.data(), now.size());
@@ -32,11 +50,11 @@ PreparedForward::LsePlacement PreparedForward::place_lse(const ForwardCase& c) {
   const ForwardProblem& p = c.problem;
   switch (c.lse) {
     case LseOutput::absent: break;
-    case LseOutput::contiguous: return {0, 0, p.batch * p.num_heads * p.seqlen_q};
+    case LseOutput::contiguous: return {0, 0, p.batch_of_q() * p.num_heads * p.seqlen_q};
     case LseOutput::padded: {
       const std::int64_t head = p.seqlen_q + 13;
       const std::int64_t batch = p.num_heads * head + 7;
-      return {batch, head, p.batch * batch};
+      return {batch, head, p.batch_of_q() * batch};
     }
   }
   return {};
@@ -52,10 +70,20 @@ PreparedForward::PreparedForward(Backend& backend, TestDevice& device, const For
       k_memory_(device, bytes_of(inputs.k)),
       v_memory_(device, bytes_of(inputs.v)),
       out_memory_(device, bytes_of(out_)),
-      lse_memory_(device, static_cast<std::size_t>(lse_placement_.elements) * sizeof(float)) {
+      lse_memory_(device, static_cast<std::size_t>(lse_placement_.elements) * sizeof(float)),
+      sinks_memory_(device, bytes_of(c.sinks)),
+      cu_seqlens_q_memory_(device, bytes_of(c.cu_seqlens_q)),
+      cu_seqlens_k_memory_(device, bytes_of(c.cu_seqlens_k)),
+      seqused_q_memory_(device, bytes_of(c.seqused_q)),
+      seqused_k_memory_(device, bytes_of(c.seqused_k)) {
   device.upload(q_memory_.data(), inputs.q.bytes().data(), bytes_of(inputs.q));
   device.upload(k_memory_.data(), inputs.k.bytes().data(), bytes_of(inputs.k));
   device.upload(v_memory_.data(), inputs.v.bytes().data(), bytes_of(inputs.v));
+  device.upload(sinks_memory_.data(), c.sinks.data(), bytes_of(c.sinks));
+  device.upload(cu_seqlens_q_memory_.data(), c.cu_seqlens_q.data(), bytes_of(c.cu_seqlens_q));
+  device.upload(cu_seqlens_k_memory_.data(), c.cu_seqlens_k.data(), bytes_of(c.cu_seqlens_k));
+  device.upload(seqused_q_memory_.data(), c.seqused_q.data(), bytes_of(c.seqused_q));
+  device.upload(seqused_k_memory_.data(), c.seqused_k.data(), bytes_of(c.seqused_k));
   status_ = prepare(backend);
 }
 
@@ -71,7 +99,25 @@ tandem_forward_args PreparedForward::arguments(bool with_addresses) const {
   args.lse_stride_batch = lse_placement_.stride_batch;
   args.lse_stride_head = lse_placement_.stride_head;
   args.softmax_scale = case_.softmax_scale;
-  args.causal = case_.problem.causal ? 1 : 0;
+  const ForwardProblem& p = case_.problem;
+  args.causal = p.causal ? 1 : 0;
+  if (p.window_left != -1 || p.window_right != -1) {
+    args.window = 1;
+    args.window_left = p.window_left;
+    args.window_right = p.window_right;
+  }
+  args.attention_chunk = p.attention_chunk;
+  args.softcap = case_.softcap;
+  args.batch_invariant = p.batch_invariant ? 1 : 0;
+  args.sm_margin = p.sm_margin;
+  args.sinks = address_if<float>(p.sinks, sinks_memory_);
+  args.cu_seqlens_q = address_if<std::int32_t>(p.packed_q, cu_seqlens_q_memory_);
+  args.cu_seqlens_k = address_if<std::int32_t>(p.packed_k, cu_seqlens_k_memory_);
+  args.seqused_q = address_if<std::int32_t>(p.used_q, seqused_q_memory_);
+  args.seqused_k = address_if<std::int32_t>(p.used_k, seqused_k_memory_);
+  if (p.packed_q || p.packed_k) args.num_sequences = p.batch;
+  args.max_seqlen_q = p.longest_q;
+  args.max_seqlen_k = p.longest_k;
   return args;
 }
 
@@ -86,12 +132,18 @@ Status PreparedForward::prepare(Backend& backend) {
       refused_ = true;
       return status;
     }
-    EXPECT_EQ(request.problem, case_.problem);
+    // Windows may be told in several ways; whether they were understood, the results say.
+    ForwardProblem expected = case_.problem;
+    expected.causal = request.problem.causal;
+    expected.window_left = request.problem.window_left;
+    expected.window_right = request.problem.window_right;
+    EXPECT_EQ(request.problem, expected) << describe(case_);
     call_ = request.call;
+    problem_ = request.problem;
   }
-  if (api::nothing_to_do(case_.problem)) return {};
+  if (api::nothing_to_do(problem_)) return {};
 
-  auto prepared = backend.prepare_forward(case_.problem);
+  auto prepared = backend.prepare_forward(problem_);
   if (!prepared.ok()) return prepared.status();
   executable_ = std::move(prepared).value();
   if (const std::size_t bytes = executable_->workspace_size(); bytes != 0) {
@@ -127,6 +179,11 @@ ForwardResult PreparedForward::result() {
   EXPECT_TRUE(unchanged(device_, q_memory_, inputs_.q)) << "q was written: " << describe(case_);
   EXPECT_TRUE(unchanged(device_, k_memory_, inputs_.k)) << "k was written: " << describe(case_);
   EXPECT_TRUE(unchanged(device_, v_memory_, inputs_.v)) << "v was written: " << describe(case_);
+  EXPECT_TRUE(unchanged(device_, sinks_memory_, case_.sinks)) << "sinks was written: " << describe(case_);
+  EXPECT_TRUE(unchanged(device_, cu_seqlens_q_memory_, case_.cu_seqlens_q)) << "cu_seqlens_q was written: " << describe(case_);
+  EXPECT_TRUE(unchanged(device_, cu_seqlens_k_memory_, case_.cu_seqlens_k)) << "cu_seqlens_k was written: " << describe(case_);
+  EXPECT_TRUE(unchanged(device_, seqused_q_memory_, case_.seqused_q)) << "seqused_q was written: " << describe(case_);
+  EXPECT_TRUE(unchanged(device_, seqused_k_memory_, case_.seqused_k)) << "seqused_k was written: " << describe(case_);
   result.out = out.values();
   result.bits = out.bits();
 
@@ -138,7 +195,7 @@ ForwardResult PreparedForward::result() {
   const std::int64_t stride_head = padded ? lse_placement_.stride_head : p.seqlen_q;
   const std::int64_t stride_batch = padded ? lse_placement_.stride_batch : p.num_heads * p.seqlen_q;
   std::vector<bool> inside(lse.size(), false);
-  for (std::int64_t b = 0; b < p.batch; ++b) {
+  for (std::int64_t b = 0; b < p.batch_of_q(); ++b) {
     for (std::int64_t h = 0; h < p.num_heads; ++h) {
       for (std::int64_t i = 0; i < p.seqlen_q; ++i) {
         const auto at = static_cast<std::size_t>(b * stride_batch + h * stride_head + i);

@@ -19,7 +19,7 @@ struct ForwardResult {
   bool refused = false;  // on the host, before anything could be launched
   Values out;
   std::vector<std::uint32_t> bits;  // of out
-  std::vector<float> lse;           // (batch, heads, seqlen_q); empty: absent
+  std::vector<float> lse;           // (batch, heads, seqlen_q), of packed sequences (1, heads, rows); empty: absent
   std::string plan;                 // what the backend says it chose
 
   float lse_at(const ForwardProblem& p, std::int64_t b, std::int64_t h, std::int64_t i) const {
@@ -65,8 +65,10 @@ class PreparedForward {
   const HostTensor out_;  // poison
   const LsePlacement lse_placement_;
   DeviceBuffer q_memory_, k_memory_, v_memory_, out_memory_, lse_memory_;
+  DeviceBuffer sinks_memory_, cu_seqlens_q_memory_, cu_seqlens_k_memory_, seqused_q_memory_, seqused_k_memory_;
   std::unique_ptr<DeviceBuffer> workspace_;
   std::unique_ptr<ForwardExecutable> executable_;  // null: refused, or nothing to do
+  ForwardProblem problem_;                         // as the library understood it
   ForwardCall call_;
   Status status_;
   bool refused_ = false;
