@@ -59,7 +59,7 @@ class TileScheduler {
     const int index = divide(tile_, params_.order.heads);
     const TileEntry* const entry = reinterpret_cast<const TileEntry*>(params_.tile_list + 1) + index;
     const auto load = [](const int& word) { return ptx::warp_uniform(static_cast<int>(ptx::load_global_4b(&word))); };
-    TileInfo tile;
+    TileInfo tile{};
     tile.m_block = load(entry->m_block);
     tile.head = tile_ - index * params_.order.heads.divisor;
     tile.batch = load(entry->q_batch);

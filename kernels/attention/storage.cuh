@@ -18,6 +18,7 @@ struct alignas(16) TileInfo {
   int seqlen_q, seqlen_k;
   int q_end, k_end;
   int k_batch;
+  int reserved[3];  // a copy reads them
 };
 constexpr int kNoTile = -1;
 constexpr int kTileSlots = 2;
