@@ -25,21 +25,20 @@ class Epilogue {
   // `row_in_tile`: first row of this warp. `buffer`: the staging tile, unused for registers.
   TANDEM_DEVICE void store(const TileInfo& tile, int row_in_tile, const Output& r_o, Softmax<kSpec>& softmax, unsigned char* buffer) const {
     const int first_row = tile.m_block * kSpec.block_m() + row_in_tile, lane = ptx::lane_index();
-    const int seqlen_q = Seqlens<kSpec>(params_, tile).seqlen_q;
     const bool has_sink = params_.sinks != nullptr && !(kSpec.ragged && tile.k_batch == kNoSequence);
-    const float* const sink = has_sink ? params_.sinks + tile.head : nullptr;
+    const float sink = ptx::load_global_or(has_sink ? params_.sinks + tile.head : nullptr, -ptx::infinity());
     float scale[tile::kRowsOfThread];
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
       float lse;
       scale[row] = softmax.finish(row, lse, sink);
       const int query = first_row + lane / 4 + 8 * row;
-      if (params_.lse != nullptr && lane % 4 == 0 && query < seqlen_q) ptx::store_global(lse_row(params_, tile) + query, lse);
+      if (params_.lse != nullptr && lane % 4 == 0 && query < seqlen_q(tile)) ptx::store_global(lse_row(params_, tile) + query, lse);
     }
     if constexpr (kStaged)
-      store_through_shared(tile, r_o, scale, buffer, row_in_tile, lane, seqlen_q);
+      store_through_shared(tile, r_o, scale, buffer, row_in_tile, lane);
     else
-      store_from_registers(tile, r_o, scale, first_row, lane, seqlen_q);
+      store_from_registers(tile, r_o, scale, first_row, lane);
   }
 
   // LSE of the first query of the tile's sequence and head.
@@ -60,6 +59,8 @@ class Epilogue {
  private:
   static constexpr bool kBf16 = kSpec.dtype == DType::bf16;
 
+  TANDEM_DEVICE int seqlen_q(const TileInfo& tile) const { return kSpec.ragged ? tile.seqlen_q : params_.seqlen_q; }
+
   // Two neighbouring columns of one row, normalised. A row that saw no key has scale 0 and is 0 even where V holds NaN.
   TANDEM_DEVICE static u32 packed(const Output& r_o, const float (&scale)[2], int row, int pair) {
     const float low = r_o[tile::accumulator_index(row, 2 * pair)], high = r_o[tile::accumulator_index(row, 2 * pair + 1)];
@@ -67,7 +68,7 @@ class Epilogue {
   }
 
   TANDEM_DEVICE void store_through_shared(const TileInfo& tile, const Output& r_o, const float (&scale)[2], unsigned char* buffer, int row_in_tile,
-                                          int lane, int seqlen_q) const {
+                                          int lane) const {
     const int first_row = tile.m_block * kSpec.block_m() + row_in_tile;
     constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_m());
     // Lanes 0-7 address rows 0-7 of the first 8 columns, 8-15 rows 8-15 of them, 16-31 the same rows of the next 8 columns.
@@ -82,7 +83,7 @@ class Epilogue {
     ptx::fence_proxy_async_shared();  // ordinary stores above, TMA below
     ptx::warp_sync();
     if (lane == 0) {
-      if (first_row < seqlen_q) {
+      if (first_row < seqlen_q(tile)) {
 #pragma unroll
         for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim_v); ++chunk)
           store_rows<kSpec>(params_.out_map, buffer + chunk * kChunkBytes + row_in_tile * tile::kRowBytes, chunk * tile::kChunkColumns,
@@ -93,7 +94,7 @@ class Epilogue {
   }
 
   // The quad holds 8 neighbouring columns as four words; four such groups are exchanged so that each thread gets one group, 16 bytes, whole.
-  TANDEM_DEVICE void store_from_registers(const TileInfo& tile, const Output& r_o, const float (&scale)[2], int first_row, int lane, int seqlen_q) const {
+  TANDEM_DEVICE void store_from_registers(const TileInfo& tile, const Output& r_o, const float (&scale)[2], int first_row, int lane) const {
     u16* out = static_cast<u16*>(params_.out.data) + tile.batch * params_.out.stride_batch + tile.head * params_.out.stride_head;
     if constexpr (kSpec.ragged) out += (tile.q_end - tile.seqlen_q) * params_.out.stride_row;
     const int in_quad = lane % 4;
@@ -108,7 +109,7 @@ class Epilogue {
         for (int i = 0; i < 4; ++i) word[i] = group + i < kSpec.head_dim_v / 8 ? packed(r_o, scale, row, group + i) : 0u;
         transpose_in_quad(word, in_quad);
         const int column = (group + in_quad) * 8;
-        if (query < seqlen_q && column < params_.head_dim_v) ptx::store_global_16b(out_row + column, word[0], word[1], word[2], word[3]);
+        if (query < seqlen_q(tile) && column < params_.head_dim_v) ptx::store_global_16b(out_row + column, word[0], word[1], word[2], word[3]);
       }
     }
   }

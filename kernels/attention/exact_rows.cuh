@@ -97,7 +97,8 @@ class ExactRows {
 
     float lse;
     const float offset = row_sum == 0.0f ? 0.0f : row_max * params_.scale_log2;
-    const float scale = Softmax<kSpec>::normalizer(offset, row_sum, params_.sinks == nullptr ? nullptr : params_.sinks + tile_.head, lse);
+    const float sink = ptx::load_global_or(params_.sinks == nullptr ? nullptr : params_.sinks + tile_.head, -ptx::infinity());
+    const float scale = Softmax<kSpec>::normalizer(offset, row_sum, sink, lse);
     u16* out = out_ + row * params_.out.stride_row;
 #pragma unroll
     for (int i = 0; i < kPairsOfLane; ++i)

@@ -3,7 +3,6 @@
 #pragma once
 #include "attention/spec.hpp"
 #include "ptx/cvt.cuh"
-#include "ptx/ldst.cuh"
 #include "ptx/math.cuh"
 #include "ptx/warp.cuh"
 #include "tile/fragment.cuh"
@@ -92,8 +91,8 @@ class Softmax {
   }
 
   // After the last block: joins the quad's sums. Returns 1 / l, or 0 for a row that saw no key; lse gets the natural logarithm, -inf for such a row.
-  // `sink`: a logit that joins the sum, null: none.
-  TANDEM_DEVICE float finish(int row, float& lse, const float* sink) {
+  // `sink`: a logit that joins the sum, -inf: none.
+  TANDEM_DEVICE float finish(int row, float& lse, float sink) {
     float sum = row_sum_[row];
     sum += ptx::shuffle_xor(sum, 1);
     sum += ptx::shuffle_xor(sum, 2);
@@ -101,18 +100,13 @@ class Softmax {
   }
 
   // 1 / l of a row whose exps, taken from 2^`offset`, have the sum `sum`.
-  TANDEM_DEVICE static float normalizer(float offset, float sum, const float* sink, float& lse) {
+  TANDEM_DEVICE static float normalizer(float offset, float sum, float sink, float& lse) {
     constexpr float kLn2 = 0.693147180559945309f, kLog2E = 1.44269504088896340736f;
     const bool empty = sum == 0.0f;  // a visible NaN makes the sum NaN and is not empty
-    if (sink == nullptr) {
-      lse = empty ? -ptx::infinity() : (offset + ptx::log2_approx(sum)) * kLn2;
-      return empty ? 0.0f : ptx::reciprocal(sum);
-    }
-    const float logit = ptx::load_global(sink);
-    const float top = ptx::max(offset, logit * kLog2E), correction = ptx::exp2_approx(offset - top);
-    const float all = sum * correction + ptx::exp2_approx(logit * kLog2E - top);
-    lse = empty ? logit : (top + ptx::log2_approx(all)) * kLn2;
-    return empty ? 0.0f : correction * ptx::reciprocal(all);
+    // Without a sink nothing is added: the same bits as if it were not there. One that exceeds the row by more than fp32 holds is all there is.
+    const float weight = ptx::exp2_approx(sink * kLog2E - offset), all = sum + weight;
+    lse = empty || weight == ptx::infinity() ? sink : (offset + ptx::log2_approx(all)) * kLn2;
+    return empty ? 0.0f : ptx::reciprocal(all);
   }
 
  private:

@@ -14,9 +14,9 @@ TANDEM_DEVICE u32 load_global_4b(const void* source) {
   return word;
 }
 
-TANDEM_DEVICE float load_global(const float* source) {
-  float value;
-  device::load_global(source, &value, 4);
+TANDEM_DEVICE float load_global_or(const float* source, float otherwise) {
+  float value = otherwise;
+  if (source != nullptr) device::load_global(source, &value, 4);
   return value;
 }
 

@@ -19,6 +19,7 @@ OperatorTarget hopper_target() {
   target.limits.invisible_values_may_be_nan = false;
   target.limits.products_beyond_fp32 = false;
   target.limits.sums_beyond_fp32 = false;
+  target.limits.tanh_error = 0x1p-10;  // tanh.approx.f32: 2^-10.987
   return target;
 }
 

@@ -27,6 +27,7 @@ OperatorTarget model_target() {
   target.limits.invisible_values_may_be_nan = false;
   target.limits.products_beyond_fp32 = false;
   target.limits.sums_beyond_fp32 = false;
+  target.limits.sequences_may_overlap = false;
   return target;
 }
 

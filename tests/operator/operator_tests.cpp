@@ -127,7 +127,7 @@ void OperatorTest::compare(const ForwardCase& c, const ForwardInputs& inputs, co
   const Values q = inputs.q.values(), k = inputs.k.values(), v = inputs.v.values();
   const ReferenceRows exact = reference_rows(c, q, k, v, rows, Arithmetic::exact);
   const ReferenceRows same_dtype = reference_rows(c, q, k, v, rows, Arithmetic::same_dtype);
-  EXPECT_TRUE(is_right(c, result, exact, same_dtype, errors));
+  EXPECT_TRUE(is_right(c, result, exact, same_dtype, errors, limits().tanh_error));
 }
 
 std::unique_ptr<ForwardResult> OperatorTest::expect_right(const ForwardCase& c, const ForwardInputs& inputs, Errors* errors) {

@@ -43,6 +43,10 @@ struct Limits {
   bool invisible_values_may_be_nan = true;  // NaN in a row of V reaches only the rows that see it, within a tile too
   bool products_beyond_fp32 = true;         // finite results where q . k overflows fp32 before the scale is applied
   bool sums_beyond_fp32 = true;             // finite results where the sum of V over the keys overflows fp32
+  // Lengths that contradict each other may give a row to two sequences. Whose it becomes is nobody's business, but the model takes two
+  // writers of one place for a fault.
+  bool sequences_may_overlap = true;
+  double tanh_error = 0.0;  // relative, of the tanh that caps scores; the LSE may be off by as much
 };
 
 struct OperatorTarget {

@@ -307,6 +307,7 @@ TEST_P(OperatorTest, LengthsThatContradictTheTensorsAreCutToThem) {
     const ForwardInputs inputs = make_inputs(right);
     for (const Lengths& wrong : kWrong) {
       for (const int side : {1, 2, 3}) {
+        if ((side & 1) != 0 && !limits().sequences_may_overlap && !std::is_sorted(wrong.begin(), wrong.end())) continue;
         ForwardCase c = right;
         if ((side & 1) != 0) c.cu_seqlens_q = wrong;
         if ((side & 2) != 0) c.cu_seqlens_k = wrong;

@@ -17,9 +17,9 @@ struct Errors {
 };
 
 // First the positions of NaN and of both infinities must agree, in out and LSE; then out must be within the rule and LSE within fp32
-// rounding. `errors` is filled where it is not null.
+// rounding. `errors` is filled where it is not null. `tanh_error` is the relative error that capped scores may have beside.
 ::testing::AssertionResult is_right(const ForwardCase& c, const ForwardResult& ours, const ReferenceRows& exact, const ReferenceRows& same_dtype,
-                                    Errors* errors = nullptr);
+                                    Errors* errors = nullptr, double tanh_error = 0.0);
 
 // For inputs without NaN and infinities: every row, compared or not, is finite, or zero with an LSE of -inf, or the sink, where it sees no key.
 ::testing::AssertionResult every_row_is_defined(const ForwardCase& c, const ForwardResult& ours);

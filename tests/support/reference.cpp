@@ -23,7 +23,7 @@ struct Inputs {
 
 struct RowResult {
   double lse = -kInfinity;
-  double score_magnitude = 0.0;
+  double score_magnitude = 0.0, largest_score = 0.0;
   bool sees_keys = false;
 };
 
@@ -64,6 +64,7 @@ RowResult compute_row(const Inputs& in, const Sequence* sequence, const Row& row
     double score = round(scale * static_cast<double>(dot));
     if (problem.softcap) score = round(cap * std::tanh(score / cap));
     scores.push_back(score);
+    result.largest_score = std::max(result.largest_score, std::abs(score));
     result.score_magnitude = std::max(result.score_magnitude, scale * static_cast<double>(magnitude));
   }
   result.sees_keys = !keys.empty();
@@ -146,6 +147,7 @@ ReferenceRows reference_rows(const ForwardCase& c, const Values& q, const Values
   for (const RowResult& row : results) {
     result.lse.push_back(row.lse);
     result.score_magnitude.push_back(row.score_magnitude);
+    result.largest_score.push_back(row.largest_score);
     result.sees_keys.push_back(row.sees_keys);
   }
   return result;

@@ -27,6 +27,7 @@ struct ReferenceRows {
   std::vector<bool> sees_keys;
   // The largest sum of |q_d k_d| * scale over the visible keys, to which rounding errors of scores are in proportion.
   std::vector<double> score_magnitude;
+  std::vector<double> largest_score;  // |score| of the visible keys, after a softcap
 };
 
 // Whether a query sees a key of its sequence (contract 2).

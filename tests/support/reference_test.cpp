@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "support/golden.hpp"
 
@@ -42,6 +43,56 @@ TEST(Reference, RowsThatSeeNoKeyAreZeroWithAnLseOfMinusInfinity) {
     EXPECT_EQ(result.lse[r] == -kInfinity, r < 3);
     EXPECT_EQ(result.out[r * 8] == 0.0, r < 3);
   }
+}
+
+TEST(Reference, MasksAreWrittenAsTheContractSaysThem) {
+  const Sequence s{.seqlen_q = 4, .seqlen_k = 10};  // query 1 stands at position 7
+  const auto visible = [&](const ForwardProblem& p, std::int64_t query) {
+    std::string text;
+    for (std::int64_t key = 0; key < s.seqlen_k; ++key) text += is_visible(p, s, query, key) ? 'x' : '.';
+    return text;
+  };
+  EXPECT_EQ(visible({.causal = true}, 1), "xxxxxxxx..");
+  EXPECT_EQ(visible({.window_left = 2}, 1), ".....xxxxx");
+  EXPECT_EQ(visible({.window_right = 1}, 1), "xxxxxxxxx.");
+  EXPECT_EQ(visible({.window_left = 2, .window_right = 1}, 1), ".....xxxx.");
+  EXPECT_EQ(visible({.attention_chunk = 4}, 1), "....xxxx..");
+  EXPECT_EQ(visible({.attention_chunk = 4}, 2), "........xx");
+  EXPECT_EQ(visible({.causal = true, .attention_chunk = 4}, 0), "....xxx...");
+  const Sequence more_queries{.seqlen_q = 10, .seqlen_k = 4};
+  EXPECT_FALSE(sees_keys({.causal = true}, more_queries, 5));
+  EXPECT_TRUE(sees_keys({.causal = true}, more_queries, 6));
+  EXPECT_FALSE(sees_keys({.window_right = 2}, more_queries, 3));
+  EXPECT_TRUE(sees_keys({.window_right = 2}, more_queries, 4));
+  EXPECT_FALSE(sees_keys({.attention_chunk = 100}, more_queries, 5));
+}
+
+TEST(Reference, ASinkTakesItsShareOfEveryRow) {
+  ForwardCase c;
+  c.problem = make_problem(ElementType::fp32, {.seqlen_q = 2, .seqlen_k = 1, .head_dim = 8, .causal = true});
+  set_sinks(c, {0.0f});
+  ForwardInputs inputs = make_inputs(c);
+  inputs.q.set(Values(q_shape(c.problem)));
+  const ReferenceRows result = reference_rows(c, inputs.q.values(), inputs.k.values(), inputs.v.values(), every_row(c.problem), Arithmetic::exact);
+  EXPECT_EQ(result.lse[0], 0.0);  // sees no key
+  EXPECT_EQ(result.out[0], 0.0);
+  EXPECT_DOUBLE_EQ(result.lse[1], std::log(2.0));
+  EXPECT_DOUBLE_EQ(result.out[8], 0.5 * static_cast<double>(inputs.v.values().at(0, 0, 0, 0)));
+}
+
+TEST(Reference, ASequenceOfAPackedBatchIsThatSequenceAlone) {
+  ForwardCase c;
+  c.problem = make_problem(ElementType::fp32, {.head_dim = 8});
+  pack_q(c, {1, 3, 3});  // row 0 belongs to none, the second sequence has none
+  pack_k(c, {0, 2, 5});
+  const ForwardInputs inputs = make_inputs(c);
+  const ReferenceRows result = reference_rows(c, inputs.q.values(), inputs.k.values(), inputs.v.values(), every_row(c.problem), Arithmetic::exact);
+  ASSERT_EQ(result.rows.size(), 3u);
+  EXPECT_FALSE(result.sees_keys[0]);
+  EXPECT_EQ(result.out[0], 0.0);
+  EXPECT_TRUE(std::isnan(inputs.q.values().at(0, 0, 0, 0)));
+  EXPECT_TRUE(std::isfinite(result.lse[1]));
+  EXPECT_TRUE(std::isfinite(result.lse[2]));
 }
 
 TEST(Reference, AQueryHeadReadsTheKvHeadOfItsGroup) {

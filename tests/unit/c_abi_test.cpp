@@ -149,6 +149,8 @@ struct Malformed {
   bool of_run = false;                // about addresses: supports and prepare do not mind
 };
 
+constexpr std::int32_t kLengths[] = {0, 1, 2, 3};
+
 void* odd(void* address) { return static_cast<char*>(address) + 1; }
 
 std::vector<Malformed> malformed_requests() {
@@ -218,6 +220,47 @@ std::vector<Malformed> malformed_requests() {
       {"rows of out that overlap", [](Args& a) { a.out.stride[2] = 4; }, {"out.stride[2] (heads) is 4", "at least 8"}},
       {"batch entries of out that overlap", [](Args& a) { a.out.stride[0] = 95; }, {"out.stride[0] (batch) is 95", "at least 96"}},
 
+      {"window 2", [](Args& a) { a.window = 2; }, {"window is 2", "0 or 1"}},
+      {"a left side without a window", [](Args& a) { a.window_left = 8; }, {"window is 0 and window_left is 8", "set window to 1"}},
+      {"a right side without a window", [](Args& a) { a.window_right = -1; }, {"window is 0 and window_left is 0, window_right -1"}},
+      {"attention_chunk negative", [](Args& a) { a.attention_chunk = -64; }, {"attention_chunk is -64", "must be 0 (none)"}},
+      {"softcap negative", [](Args& a) { a.softcap = -30.0f; }, {"softcap is -30", "must be 0 (none)"}},
+      {"softcap NaN", [](Args& a) { a.softcap = kNan; }, {"softcap is nan"}},
+      {"softcap infinite", [](Args& a) { a.softcap = kInfinity; }, {"softcap is inf"}},
+      {"sinks misaligned", [](Args& a) { a.sinks = static_cast<float*>(odd(a.lse)); }, {"sinks is 0x", "multiple of 4 bytes"}},
+      {"sm_margin negative", [](Args& a) { a.sm_margin = -1; }, {"sm_margin is -1", "multiprocessors"}},
+      {"batch_invariant 2", [](Args& a) { a.batch_invariant = 2; }, {"batch_invariant is 2", "0 or 1"}},
+
+      {"num_sequences negative", [](Args& a) { a.num_sequences = -1; }, {"num_sequences is -1", "0 or more"}},
+      {"num_sequences of padded tensors", [](Args& a) { a.num_sequences = 3; }, {"num_sequences is 3 and q has batch 2"}},
+      {"max_seqlen_q of padded queries", [](Args& a) { a.max_seqlen_q = 3; }, {"max_seqlen_q is 3", "not packed"}},
+      {"max_seqlen_k of padded keys", [](Args& a) { a.max_seqlen_k = 5; }, {"max_seqlen_k is 5", "not packed"}},
+      {"max_seqlen_q negative", [](Args& a) { a.max_seqlen_q = -3; }, {"max_seqlen_q is -3", "0 (not known)"}},
+      {"max_seqlen_k negative", [](Args& a) { a.max_seqlen_k = -5; }, {"max_seqlen_k is -5", "0 (not known)"}},
+      {"packed queries with a batch", [](Args& a) { a.cu_seqlens_q = kLengths; }, {"q.shape[0] (batch) is 2", "must be 1: cu_seqlens"}},
+      {"packed keys with a batch",
+       [](Args& a) {
+         a.cu_seqlens_k = kLengths;
+         a.num_sequences = 2;
+       },
+       {"k.shape[0] (batch) is 2", "must be 1: cu_seqlens"}},
+      {"packed queries of another number of sequences",
+       [](Args& a) {
+         set_shape(a.q, 1, 3, 4, 16);
+         set_shape(a.out, 1, 3, 4, 8);
+         a.cu_seqlens_q = kLengths;
+         a.num_sequences = 3;
+       },
+       {"k.shape[0] (batch) is 2", "it must be num_sequences, 3"}},
+      {"packed keys of another number of sequences",
+       [](Args& a) {
+         set_shape(a.k, 1, 5, 2, 16);
+         set_shape(a.v, 1, 5, 2, 8);
+         a.cu_seqlens_k = kLengths;
+         a.num_sequences = 1;
+       },
+       {"q.shape[0] (batch) is 2", "it must be num_sequences, 1"}},
+
       {"causal 2", [](Args& a) { a.causal = 2; }, {"causal is 2", "0 or 1"}},
       {"causal -1", [](Args& a) { a.causal = -1; }, {"causal is -1"}},
       {"scale NaN", [](Args& a) { a.softmax_scale = kNan; }, {"softmax_scale is nan", "finite and not negative"}},
@@ -257,6 +300,15 @@ std::vector<Malformed> malformed_requests() {
        },
        {"lse_stride_batch is 9223372036854775807", "past 2^60"}},
   };
+  const struct {
+    const char* name;
+    const std::int32_t* tandem_forward_args::*array;
+  } lengths[] = {
+      {"cu_seqlens_q", &Args::cu_seqlens_q}, {"cu_seqlens_k", &Args::cu_seqlens_k}, {"seqused_q", &Args::seqused_q}, {"seqused_k", &Args::seqused_k}};
+  for (const auto& [name, array] : lengths) {
+    list.push_back(
+        {"odd lengths", [array](Args& a) { a.*array = static_cast<const std::int32_t*>(odd(a.lse)); }, {std::string(name) + " is 0x", "multiple of 4 bytes"}});
+  }
   const struct {
     const char* name;
     tandem_tensor tandem_forward_args::*tensor;
