@@ -190,8 +190,8 @@ std::vector<Malformed> malformed_requests() {
        },
        {"v reaches past 2^60 elements along seqlen", "1099511627776"}},
 
-      {"batch of k", [](Args& a) { a.k.shape[0] = 3; }, {"k.shape[0] (batch) is 3", "that of q, 2"}},
-      {"batch of v", [](Args& a) { a.v.shape[0] = 1; }, {"v.shape[0] (batch) is 1", "that of q, 2"}},
+      {"batch of k and v", [](Args& a) { a.k.shape[0] = a.v.shape[0] = 3; }, {"k.shape[0] (batch) is 3", "that of q, 2"}},
+      {"batch of v", [](Args& a) { a.v.shape[0] = 1; }, {"v.shape[0] (batch) is 1", "that of k, 2"}},
       {"batch of out", [](Args& a) { a.out.shape[0] = 4; }, {"out.shape[0] (batch) is 4", "that of q, 2"}},
       {"keys without values", [](Args& a) { a.v.shape[1] = 4; }, {"v.shape[1] (seqlen) is 4", "that of k, 5"}},
       {"heads of v", [](Args& a) { a.v.shape[2] = 4; }, {"v.shape[2] (heads) is 4", "that of k, 2"}},
@@ -642,10 +642,13 @@ TEST(CAbiTexts, VersionIsThatOfTheHeader) {
 TEST(CAbiTexts, StructsAreLaidOutAsTheInterfaceSays) {
   // Binary compatibility: a change here is a new version of the interface.
   EXPECT_EQ(sizeof(tandem_tensor), 80u);
-  EXPECT_EQ(sizeof(tandem_forward_args), 360u);
+  EXPECT_EQ(sizeof(tandem_forward_args), 464u);
   EXPECT_EQ(offsetof(tandem_forward_args, q), 8u);
   EXPECT_EQ(offsetof(tandem_forward_args, lse), 328u);
   EXPECT_EQ(offsetof(tandem_forward_args, softmax_scale), 352u);
+  EXPECT_EQ(offsetof(tandem_forward_args, window_left), 368u);
+  EXPECT_EQ(offsetof(tandem_forward_args, sinks), 400u);
+  EXPECT_EQ(offsetof(tandem_forward_args, num_sequences), 440u);
   EXPECT_EQ(sizeof(tandem_context_options), 32u);
 }
 
