@@ -15,6 +15,7 @@ constexpr int kMaxRegisters = 256;
 
 // What the producer needs: 24 registers to issue TMA; 40 when its threads compute the addresses of cp.async themselves.
 constexpr int kProducerRegistersTma = 24;
+constexpr int kProducerRegistersRagged = 32;  // the same, with the ends of a sequence beside every coordinate
 constexpr int kProducerRegistersCpAsync = 40;
 // More than this a producer has no use for.
 constexpr int kProducerRegistersUseful = 56;
@@ -34,9 +35,8 @@ constexpr int round_down(int value, int granule) { return value / granule * gran
 constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 // Consumers get all that is left beside the producer's need; what rounding leaves over goes back to the producer.
-constexpr RegisterSplit register_split(int consumer_warpgroups, int ctas_per_sm, bool cp_async_loads) {
+constexpr RegisterSplit register_split(int consumer_warpgroups, int ctas_per_sm, int need) {
   const int threads = 128 * (consumer_warpgroups + 1);
-  const int need = cp_async_loads ? kProducerRegistersCpAsync : kProducerRegistersTma;
   RegisterSplit split;
   split.launch = smaller(round_down(kRegistersPerSm / ctas_per_sm / threads, kRegisterGranule), kMaxRegisters);
   const int pool = split.launch * threads;
@@ -46,7 +46,9 @@ constexpr RegisterSplit register_split(int consumer_warpgroups, int ctas_per_sm,
   return split;
 }
 
-constexpr RegisterSplit register_split(const ForwardSpec& spec) { return register_split(spec.consumer_warpgroups, spec.ctas_per_sm, false); }
+constexpr RegisterSplit register_split(const ForwardSpec& spec) { 
+  return register_split(spec.consumer_warpgroups, spec.ctas_per_sm, spec.ragged ? kProducerRegistersRagged : kProducerRegistersTma);
+}
 
 // Registers of a consumer thread by what they hold. `other`: row statistics, descriptors, addresses, loop state, temporaries.
 struct RegisterLedger {

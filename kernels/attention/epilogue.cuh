@@ -26,7 +26,7 @@ class Epilogue {
   TANDEM_DEVICE void store(const TileInfo& tile, int row_in_tile, const Output& r_o, Softmax<kSpec>& softmax, unsigned char* buffer) const {
     const int first_row = tile.m_block * kSpec.block_m() + row_in_tile, lane = ptx::lane_index();
     const bool has_sink = params_.sinks != nullptr && !(kSpec.ragged && tile.k_batch == kNoSequence);
-    const float sink = ptx::load_global_or(has_sink ? params_.sinks + tile.head : nullptr, -ptx::infinity());
+    const float sink = ptx::load_global_or(has_sink ? params_.sinks + ptx::warp_uniform(tile.head) : nullptr, -ptx::infinity());
     float scale[tile::kRowsOfThread];
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
