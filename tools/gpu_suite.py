@@ -22,6 +22,8 @@ from sources_digest import ROOT, sources_digest
 
 TESTS = {"operator_hopper": 300, "hopper_schedules": 300, "hopper_launch": 300, "hopper_primitives": 120}  # seconds
 SANITIZER_SECONDS = 300
+# Random problems, most of whose time goes into compiling kernels, are shared by several processes.
+RANDOM_SHARDS = 8
 # Small, and through every part of the kernel: tails, causal diagonal, several tiles a block, grouped heads.
 SANITIZED = "*GoldenValues*:*BC101*:*BC11_*:*BC51*:*BC07*:*LseIsOptional*"
 SANITIZERS = ("memcheck", "synccheck", "initcheck", "racecheck")
@@ -99,12 +101,18 @@ def main() -> int:
               "sources_digest": sources_digest(), "tests": {}, "sanitizers": {}}
     # Nothing here is timed, so all run side by side; each under a limit of its own.
     jobs = {}
-    with concurrent.futures.ThreadPoolExecutor(max_workers=len(TESTS) + len(SANITIZERS)) as pool:
-        for test, seconds in TESTS.items():
-            report = arguments.build / f"{test}.report.json"
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(TESTS) + len(SANITIZERS) + RANDOM_SHARDS) as pool:
+        def submit(name, test, seconds, filter_, environment=None):
+            report = arguments.build / f"{name}.report.json"
             report.unlink(missing_ok=True)
-            command = [str(arguments.build / "bin" / test), f"--gtest_output=json:{report}"] + ([f"--gtest_filter={arguments.filter}"] if arguments.filter else [])
-            jobs[test] = pool.submit(run, command, seconds)
+            command = [str(arguments.build / "bin" / test), f"--gtest_output=json:{report}", f"--gtest_filter={filter_}"]
+            jobs[name] = pool.submit(run, command, seconds, environment)
+
+        for test, seconds in TESTS.items():
+            submit(test, test, seconds, arguments.filter or "-*Random*")
+        for shard in range(0 if arguments.filter else RANDOM_SHARDS):
+            submit(f"random {shard + 1}/{RANDOM_SHARDS}", "operator_hopper", TESTS["operator_hopper"], "*Random*",
+                   {"TANDEM_TEST_SHARD": f"{shard}/{RANDOM_SHARDS}"})
         for tool in () if arguments.no_sanitizers else SANITIZERS:
             command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", "--print-limit", "5", str(arguments.build / "bin" / "operator_hopper"),
                        f"--gtest_filter={SANITIZED}"]
@@ -117,7 +125,7 @@ def main() -> int:
         row = {"state": state, "seconds": taken}
         if name == "hopper_primitives":
             record["primitives"] = compare_primitives(arguments.build, output)
-        if name in TESTS:
+        if name not in SANITIZERS:
             record["tests"][name] = {**row, **counts(arguments.build / f"{name}.report.json")}
         else:
             summary = re.findall(r"ERROR SUMMARY.*|RACECHECK SUMMARY.*", output)

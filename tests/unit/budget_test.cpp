@@ -19,18 +19,22 @@
 namespace tandem {
 namespace {
 
+using budget::kProducerRegistersCpAsync;
+using budget::kProducerRegistersRagged;
+using budget::kProducerRegistersTma;
 using budget::register_split;
 using budget::RegisterSplit;
 using testing::RandomSpecs;
 
 TEST(RegisterSplit, DerivesThePublishedConstants) {
-  EXPECT_EQ(register_split(1, 1, false), (RegisterSplit{.launch = 256, .producer = 56, .consumer = 256}));
-  EXPECT_EQ(register_split(2, 1, false), (RegisterSplit{.launch = 168, .producer = 24, .consumer = 240}));
-  EXPECT_EQ(register_split(2, 1, true), (RegisterSplit{.launch = 168, .producer = 40, .consumer = 232}));
-  EXPECT_EQ(register_split(3, 1, false), (RegisterSplit{.launch = 128, .producer = 32, .consumer = 160}));
-  EXPECT_EQ(register_split(1, 2, false), (RegisterSplit{.launch = 128, .producer = 24, .consumer = 232}));
-  EXPECT_EQ(register_split(1, 3, false), (RegisterSplit{.launch = 80, .producer = 24, .consumer = 136}));
-  EXPECT_EQ(register_split(1, 4, false), (RegisterSplit{.launch = 64, .producer = 24, .consumer = 104}));
+  EXPECT_EQ(register_split(1, 1, kProducerRegistersTma), (RegisterSplit{.launch = 256, .producer = 56, .consumer = 256}));
+  EXPECT_EQ(register_split(2, 1, kProducerRegistersTma), (RegisterSplit{.launch = 168, .producer = 24, .consumer = 240}));
+  EXPECT_EQ(register_split(2, 1, kProducerRegistersCpAsync), (RegisterSplit{.launch = 168, .producer = 40, .consumer = 232}));
+  EXPECT_EQ(register_split(3, 1, kProducerRegistersTma), (RegisterSplit{.launch = 128, .producer = 32, .consumer = 160}));
+  EXPECT_EQ(register_split(2, 1, kProducerRegistersRagged), (RegisterSplit{.launch = 168, .producer = 40, .consumer = 232}));
+  EXPECT_EQ(register_split(1, 2, kProducerRegistersTma), (RegisterSplit{.launch = 128, .producer = 24, .consumer = 232}));
+  EXPECT_EQ(register_split(1, 3, kProducerRegistersTma), (RegisterSplit{.launch = 80, .producer = 24, .consumer = 136}));
+  EXPECT_EQ(register_split(1, 4, kProducerRegistersTma), (RegisterSplit{.launch = 64, .producer = 24, .consumer = 104}));
 }
 
 TEST(RegisterSplit, NeverHandsOutMoreThanTheLaunchLeft) {
