@@ -109,17 +109,17 @@ struct ForwardArgs {
     std::int64_t left = -1, right = -1;  // keys p - left ... p + right are seen; negative: open
   };
   std::optional<Window> window = {};
-  std::int64_t attention_chunk = 0;          // c > 0: keys of the same chunk of c positions are seen
-  float softcap = 0.0f;                      // c > 0: a score s becomes c tanh(s / c)
-  const float* sinks = nullptr;              // (num_heads)
+  std::int64_t attention_chunk = 0;            // c > 0: keys of the same chunk of c positions are seen
+  float softcap = 0.0f;                        // c > 0: a score s becomes c tanh(s / c)
+  const float* sinks = nullptr;                // (num_heads)
   const std::int32_t* cu_seqlens_q = nullptr;  // (num_sequences + 1); q and out are then (1, rows, heads, dim)
   const std::int32_t* cu_seqlens_k = nullptr;
   const std::int32_t* seqused_q = nullptr;  // (num_sequences)
   const std::int32_t* seqused_k = nullptr;
-  std::int64_t num_sequences = 0;                     // with cu_seqlens
-  std::int64_t max_seqlen_q = 0, max_seqlen_k = 0;    // of packed sequences, to choose the schedule by; 0: not known
-  int sm_margin = 0;                                  // multiprocessors that are left to others
-  bool batch_invariant = false;                       // the bits of a row depend on its own sequence alone
+  std::int64_t num_sequences = 0;                   // with cu_seqlens
+  std::int64_t max_seqlen_q = 0, max_seqlen_k = 0;  // of packed sequences, to choose the schedule by; 0: not known
+  int sm_margin = 0;                                // multiprocessors that are left to others
+  bool batch_invariant = false;                     // the bits of a row depend on its own sequence alone
 
   tandem_forward_args c_args() const {
     tandem_forward_args args{};

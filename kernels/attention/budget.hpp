@@ -46,7 +46,7 @@ constexpr RegisterSplit register_split(int consumer_warpgroups, int ctas_per_sm,
   return split;
 }
 
-constexpr RegisterSplit register_split(const ForwardSpec& spec) { 
+constexpr RegisterSplit register_split(const ForwardSpec& spec) {
   return register_split(spec.consumer_warpgroups, spec.ctas_per_sm, spec.ragged ? kProducerRegistersRagged : kProducerRegistersTma);
 }
 

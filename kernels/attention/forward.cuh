@@ -79,8 +79,7 @@ class Producer {
 #pragma unroll
       for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim); ++chunk)
         load_rows<kSpec>(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q_map, s_.q_ring.full[q_at_.stage],
-                         chunk * tile::kChunkColumns, query_rows<kSpec>(params_, tile), tile.m_block * kSpec.block_m(), tile.head,
-                         ptx::CacheHint::evict_first);
+                         chunk * tile::kChunkColumns, query_rows<kSpec>(params_, tile), tile.m_block * kSpec.block_m(), tile.head, ptx::CacheHint::evict_first);
     }
     q_at_.advance();
   }

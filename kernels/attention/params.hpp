@@ -51,16 +51,16 @@ struct ForwardParams {
   long long lse_stride_batch, lse_stride_head;  // elements
   unsigned long long* counter;                  // of the dynamic scheduler
   unsigned long long* timeline;                 // of a spec that notes it: timeline_bytes(grid), zeroed
-  int seqlen_q, seqlen_k;  // ragged: the rows of the tensors that hold the sequences
-  int head_dim, head_dim_v;  // columns that exist; the tiles may be 8 wider
-  float scale_log2;          // softmax_scale * log2(e), positive; with a softcap softcap * log2(e)
-  float cap_scale;           // softmax_scale / softcap
-  const float* sinks;        // a logit for each query head; null: none
-  int window_left;           // keys before its own position that a query sees, or kOpen
-  int window_right;          // and after it
-  FastDivisor chunk;         // positions of an attention chunk; a divisor of 0: none
-  const TileList* tile_list; // of a ragged batch
-  FastDivisor kv_group;      // query heads a KV head
+  int seqlen_q, seqlen_k;                       // ragged: the rows of the tensors that hold the sequences
+  int head_dim, head_dim_v;                     // columns that exist; the tiles may be 8 wider
+  float scale_log2;                             // softmax_scale * log2(e), positive; with a softcap softcap * log2(e)
+  float cap_scale;                              // softmax_scale / softcap
+  const float* sinks;                           // a logit for each query head; null: none
+  int window_left;                              // keys before its own position that a query sees, or kOpen
+  int window_right;                             // and after it
+  FastDivisor chunk;                            // positions of an attention chunk; a divisor of 0: none
+  const TileList* tile_list;                    // of a ragged batch
+  FastDivisor kv_group;                         // query heads a KV head
   TileOrder order;
 };
 

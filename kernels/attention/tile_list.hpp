@@ -30,7 +30,9 @@ constexpr long long tile_list_capacity(long long batch_of_q, long long rows_q, l
   return batch_of_q * (rows_q / block_m) + 2 * sequences + 1;
 }
 
-constexpr long long tile_list_bytes(long long capacity) { return static_cast<long long>(sizeof(TileList)) + capacity * static_cast<long long>(sizeof(TileEntry)); }
+constexpr long long tile_list_bytes(long long capacity) {
+  return static_cast<long long>(sizeof(TileList)) + capacity * static_cast<long long>(sizeof(TileEntry));
+}
 
 constexpr int kPrepareThreads = 1024;
 

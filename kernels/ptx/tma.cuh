@@ -24,11 +24,10 @@ TANDEM_DEVICE void tma_load_4d(void* destination, const TensorMap& map, Barrier&
 }
 
 TANDEM_DEVICE void tma_load_5d(void* destination, const TensorMap& map, Barrier& barrier, int column, int row, int head, int end, int batch, CacheHint hint) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(
-          shared_address(destination)),
-      "l"(&map), "r"(shared_address(&barrier)), "r"(column), "r"(row), "r"(head), "r"(end), "r"(batch), "l"(static_cast<u64>(hint))
-      : "memory");
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(
+                   shared_address(destination)),
+               "l"(&map), "r"(shared_address(&barrier)), "r"(column), "r"(row), "r"(head), "r"(end), "r"(batch), "l"(static_cast<u64>(hint))
+               : "memory");
 }
 
 // The same box to the same offset of every CTA in `cta_mask`; each of them gets the bytes on its own barrier at the same offset.
@@ -49,8 +48,8 @@ TANDEM_DEVICE void tma_store_4d(const TensorMap& map, const void* source, int co
 }
 
 TANDEM_DEVICE void tma_store_5d(const TensorMap& map, const void* source, int column, int row, int head, int end, int batch) {
-  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map), "r"(shared_address(source)),
-               "r"(column), "r"(row), "r"(head), "r"(end), "r"(batch)
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map), "r"(shared_address(source)), "r"(column),
+               "r"(row), "r"(head), "r"(end), "r"(batch)
                : "memory");
 }
 

@@ -56,8 +56,7 @@ Result<Choice> choose_kernel(const ForwardProblem& asked) {
   if (overridden) {
     if (!plan.ok()) return plan.status();
     return Status(StatusCode::unsupported,
-                  fmt::format("the model does not hold {}; take it into kMaskedTiles of model/forward/masked.hpp to play it",
-                              name_of(plan.value().spec)));
+                  fmt::format("the model does not hold {}; take it into kMaskedTiles of model/forward/masked.hpp to play it", name_of(plan.value().spec)));
   }
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < kPlayedCount; ++i) {

@@ -26,10 +26,8 @@ struct MaskedTile {
 };
 
 inline constexpr MaskedTile kMaskedTiles[] = {
-    {DType::bf16, 64, 64, 96, true, OutputStage::own},
-    {DType::bf16, 128, 128, 96, true, OutputStage::own},
-    {DType::bf16, 256, 256, 64, false, OutputStage::registers},
-    {DType::fp16, 64, 64, 96, true, OutputStage::own},
+    {DType::bf16, 64, 64, 96, true, OutputStage::own},          {DType::bf16, 128, 128, 96, true, OutputStage::own},
+    {DType::bf16, 256, 256, 64, false, OutputStage::registers}, {DType::fp16, 64, 64, 96, true, OutputStage::own},
     {DType::fp16, 256, 256, 64, false, OutputStage::registers},
 };
 

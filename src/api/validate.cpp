@@ -127,9 +127,9 @@ Status read_lse(const tandem_forward_args& args, const ForwardProblem& problem, 
     return {};
   }
   if (problem.batch_of_q() == 0 || problem.num_heads == 0) return {};
-  return distinct_elements(
-      "lse", problem.seqlen_q,
-      std::array<Axis, 2>{Axis{problem.batch_of_q(), args.lse_stride_batch, "lse_stride_batch"}, Axis{problem.num_heads, args.lse_stride_head, "lse_stride_head"}});
+  return distinct_elements("lse", problem.seqlen_q,
+                           std::array<Axis, 2>{Axis{problem.batch_of_q(), args.lse_stride_batch, "lse_stride_batch"},
+                                               Axis{problem.num_heads, args.lse_stride_head, "lse_stride_head"}});
 }
 
 // A flag of the C interface.
@@ -184,7 +184,8 @@ Status read_lengths(const tandem_forward_args& args, ForwardProblem& problem, Fo
   problem.used_q = args.seqused_q != nullptr;
   problem.used_k = args.seqused_k != nullptr;
   if (args.num_sequences < 0) return invalid("num_sequences is {}; it must be 0 or more", args.num_sequences);
-  for (const auto& [name, value, packed] : {std::tuple{"max_seqlen_q", args.max_seqlen_q, problem.packed_q}, {"max_seqlen_k", args.max_seqlen_k, problem.packed_k}}) {
+  for (const auto& [name, value, packed] :
+       {std::tuple{"max_seqlen_q", args.max_seqlen_q, problem.packed_q}, {"max_seqlen_k", args.max_seqlen_k, problem.packed_k}}) {
     if (value < 0) return invalid("{} is {}; it must be 0 (not known) or more", name, value);
     if (value > 0 && !packed) return invalid("{} is {} and its sequences are not packed; it must be 0: the tensor says how long they are", name, value);
   }
@@ -196,7 +197,8 @@ Status read_lengths(const tandem_forward_args& args, ForwardProblem& problem, Fo
     problem.batch = call.q.shape[0];
   }
   const auto batch_of = [&](const char* name, const Tensor& tensor, bool packed) -> Status {
-    if (packed && tensor.shape[0] != 1) return invalid("{}.shape[0] (batch) is {}; it must be 1: cu_seqlens packs its sequences along seqlen", name, tensor.shape[0]);
+    if (packed && tensor.shape[0] != 1)
+      return invalid("{}.shape[0] (batch) is {}; it must be 1: cu_seqlens packs its sequences along seqlen", name, tensor.shape[0]);
     if (!packed && tensor.shape[0] != problem.batch)
       return invalid("{}.shape[0] (batch) is {}; it must be {}, {}", name, tensor.shape[0],
                      problem.packed_q || problem.packed_k ? "num_sequences" : "that of q", problem.batch);

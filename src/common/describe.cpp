@@ -5,9 +5,9 @@
 namespace tandem {
 
 std::string describe(const ForwardProblem& problem) {
-  std::string text = fmt::format("{} batch {} seqlen_q {} seqlen_k {} heads {}/{} head_dim {}/{} {}", name_of(problem.type), problem.batch, problem.seqlen_q,
-                                 problem.seqlen_k, problem.num_heads, problem.num_heads_kv, problem.head_dim, problem.head_dim_v,
-                                 problem.causal ? "causal" : "full");
+  std::string text =
+      fmt::format("{} batch {} seqlen_q {} seqlen_k {} heads {}/{} head_dim {}/{} {}", name_of(problem.type), problem.batch, problem.seqlen_q, problem.seqlen_k,
+                  problem.num_heads, problem.num_heads_kv, problem.head_dim, problem.head_dim_v, problem.causal ? "causal" : "full");
   if (problem.packed_q) text += fmt::format(" cu_seqlens_q max_seqlen_q {}", problem.longest_q);
   if (problem.packed_k) text += fmt::format(" cu_seqlens_k max_seqlen_k {}", problem.longest_k);
   if (problem.used_q) text += " seqused_q";

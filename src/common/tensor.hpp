@@ -40,8 +40,8 @@ struct ForwardProblem {
   std::int64_t head_dim = 0;
   std::int64_t head_dim_v = 0;
 
-  bool packed_q = false, packed_k = false;  // by cu_seqlens
-  bool used_q = false, used_k = false;      // seqused is there
+  bool packed_q = false, packed_k = false;    // by cu_seqlens
+  bool used_q = false, used_k = false;        // seqused is there
   std::int64_t longest_q = 0, longest_k = 0;  // packed sequence that is expected; 0: not known
   bool causal = false;
   std::int64_t window_left = -1, window_right = -1;  // -1: open. With causal the right side is open: causal closes it

@@ -126,7 +126,7 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.head_dim_v = smaller_than_int(problem.head_dim_v);
   const auto scale = [=](float value) { return std::clamp(value, kSmallestScale, kLargestScale); };
   params.scale_log2 = scale((problem.softcap ? call.softcap : call.softmax_scale) * kLog2E);
-  params.cap_scale = problem.softcap ? scale(call.softmax_scale / call.softcap) : 0.0f;
+  params.cap_scale = problem.softcap ? std::min(call.softmax_scale / call.softcap, kLargestScale) : 0.0f;  // may be 0: the mask comes later
   params.sinks = call.sinks;
   params.window_left = problem.window_left < 0 ? kOpen : smaller_than_int(problem.window_left);
   params.window_right = problem.causal ? 0 : problem.window_right < 0 ? kOpen : smaller_than_int(problem.window_right);

@@ -164,8 +164,7 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
     if (!spec.ok()) return spec.status();
     if (spec.value().dtype != base.dtype || spec.value().head_dim != base.head_dim || spec.value().head_dim_v != base.head_dim_v ||
         spec.value().causal != base.causal || spec.value().local != base.local || spec.value().softcap != base.softcap || spec.value().ragged != base.ragged)
-      return Status(StatusCode::invalid_argument,
-                    "a spec override may change the schedule, not dtype, head_dim, head_dim_v, causal, local, softcap or ragged");
+      return Status(StatusCode::invalid_argument, "a spec override may change the schedule, not dtype, head_dim, head_dim_v, causal, local, softcap or ragged");
     plan.spec = spec.value();
     plan.reason = fmt::format("overridden with {}", override_text);
     plan.tuned = false;

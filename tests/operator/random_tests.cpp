@@ -19,7 +19,8 @@ struct Shard {
 Shard shard() {
   Shard shard;
   const char* const text = std::getenv("TANDEM_TEST_SHARD");
-  if (text != nullptr && std::sscanf(text, "%d/%d", &shard.index, &shard.count) != 2) ADD_FAILURE() << "TANDEM_TEST_SHARD is " << text << "; it must be like 2/8";
+  if (text != nullptr && std::sscanf(text, "%d/%d", &shard.index, &shard.count) != 2)
+    ADD_FAILURE() << "TANDEM_TEST_SHARD is " << text << "; it must be like 2/8";
   return shard;
 }
 
