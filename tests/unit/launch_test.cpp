@@ -12,9 +12,9 @@
 namespace tandem {
 namespace {
 
-using Extent = std::array<std::uint64_t, 4>;
-using Strides = std::array<std::uint64_t, 3>;
-using Box = std::array<std::uint32_t, 4>;
+using Extent = std::array<std::uint64_t, 5>;
+using Strides = std::array<std::uint64_t, 4>;
+using Box = std::array<std::uint32_t, 5>;
 
 void* address(std::uintptr_t value) { return reinterpret_cast<void*>(value); }
 
@@ -42,7 +42,7 @@ Case make_case(std::int64_t batch = 3, std::int64_t seqlen_q = 200, std::int64_t
 void expect_encodable(const TensorMapRequest& map) {
   ASSERT_NE(map.base, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(map.base) % 16, 0u);
-  for (std::size_t i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < map.rank; ++i) {
     EXPECT_GE(map.extent[i], 1u);
     EXPECT_LE(map.extent[i], 1ull << 32);
     EXPECT_GE(map.box[i], 1u);
@@ -67,16 +67,16 @@ TEST(TensorMaps, DescribeContiguousTensors) {
   EXPECT_EQ(maps.q.base, c.call.q.data);
   EXPECT_EQ(maps.q.extent, (Extent{128, 200, 8, 3}));
   EXPECT_EQ(maps.q.stride_bytes, (Strides{2 * 8 * 128, 2 * 128, 2 * 200 * 8 * 128}));
-  EXPECT_EQ(maps.q.box, (Box{64, 192, 1, 1}));
+  EXPECT_EQ(maps.q.box, (Box{64, 192, 1, 1, 1}));
   EXPECT_EQ(maps.k.base, c.call.k.data);
   EXPECT_EQ(maps.k.extent, (Extent{128, 300, 2, 3}));
-  EXPECT_EQ(maps.k.box, (Box{64, 96, 1, 1}));
+  EXPECT_EQ(maps.k.box, (Box{64, 96, 1, 1, 1}));
   EXPECT_EQ(maps.v.extent, (Extent{64, 300, 2, 3}));
   EXPECT_EQ(maps.v.stride_bytes, (Strides{2 * 2 * 64, 2 * 64, 2 * 300 * 2 * 64}));
-  EXPECT_EQ(maps.v.box, (Box{64, 96, 1, 1}));
+  EXPECT_EQ(maps.v.box, (Box{64, 96, 1, 1, 1}));
   EXPECT_EQ(maps.out.base, c.call.out.data);
   EXPECT_EQ(maps.out.extent, (Extent{64, 200, 8, 3}));
-  EXPECT_EQ(maps.out.box, (Box{64, 16, 1, 1})) << "a warp stores its own 16 rows";
+  EXPECT_EQ(maps.out.box, (Box{64, 16, 1, 1, 1})) << "a warp stores its own 16 rows";
 }
 
 TEST(TensorMaps, CarryTheType) {
@@ -133,10 +133,31 @@ TEST(TensorMaps, ReadQWhereThereAreNoKeys) {
   expect_encodable(maps);
   for (const TensorMapRequest* map : {&maps.k, &maps.v}) {
     EXPECT_EQ(map->base, c.call.q.data);
-    EXPECT_EQ(map->box, (Box{64, 96, 1, 1}));
+    EXPECT_EQ(map->box, (Box{64, 96, 1, 1, 1}));
     EXPECT_LE(map->extent[0], static_cast<std::uint64_t>(c.problem.head_dim)) << "inside the tensor whose memory it names";
     EXPECT_LE(map->extent[1], static_cast<std::uint64_t>(c.problem.seqlen_q));
   }
+}
+
+// attention/sequence.cuh: row `i` of a sequence of `length` rows that ends at `end` is at (rows - length + i, end).
+TEST(TensorMaps, OfRaggedTensorsEndWhereASequenceEnds) {
+  Case c = make_case(1, 200, 300);
+  c.problem.packed_q = c.problem.packed_k = true;
+  const ForwardSpec spec{.head_dim = 128, .head_dim_v = 64, .ragged = true, .block_n = 96};
+  const TensorMapRequests maps = make_tensor_maps(spec, c.problem, c.call);
+  expect_encodable(maps);
+  const auto address = [](const TensorMapRequest& map, std::uint64_t row, std::uint64_t end) {
+    return reinterpret_cast<std::uintptr_t>(map.base) + row * map.stride_bytes[0] + end * map.stride_bytes[2];
+  };
+  for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) {
+    EXPECT_EQ(map->rank, 5u);
+    const std::uint64_t rows = map->extent[1], stride = map->stride_bytes[0];
+    const auto first = address(*map, rows - 7, 7);  // a sequence of rows 0 ... 6
+    EXPECT_EQ(address(*map, rows - 7 + 3, 7), first + 3 * stride);
+    EXPECT_EQ(address(*map, rows - 5, 12), first + 7 * stride) << "the next sequence, of five rows, begins where the first ends";
+    EXPECT_EQ(map->extent[3], rows + 1);
+  }
+  EXPECT_EQ(address(maps.k, 300 - 7, 7), reinterpret_cast<std::uintptr_t>(c.call.k.data));
 }
 
 TEST(TensorMaps, EncodeEveryHeadDimAndLength) {

@@ -30,7 +30,7 @@ constexpr BoxPlace kFlatPlaces[] = {{0, 0, 0, 0}, {8, 45, 2, 1}, {-16, -3, -1, 0
 constexpr int kFlatBoxes = sizeof(kFlatPlaces) / sizeof(kFlatPlaces[0]);
 constexpr int kBoxWords = kBoxRows * 32;  // 128 bytes a row
 constexpr int kFlatWords = kFlatRows * kFlatHeads * 32;
-constexpr BoxPlace kStorePlaces[] = {{0, 0, 0, 0}, {32, 40, 1, 1}, {-8, -5, 2, 0}, {64, 20, 0, 0}, {0, 60, 0, 0}};
+constexpr BoxPlace kStorePlaces[] = {{0, 0, 0, 0}, {32, 40, 1, 1}, {8, 45, 2, 0}, {64, 20, 0, 0}, {0, 60, 0, 0}};
 constexpr int kStores = sizeof(kStorePlaces) / sizeof(kStorePlaces[0]);
 
 constexpr int kFloats = 4096;   // 32-bit patterns for arithmetic and conversions
