@@ -79,8 +79,9 @@ std::string unsupported_reason(const ForwardProblem& problem) {
                                                         : fmt::format("{} is {}; the Hopper kernels take multiples of 8 from 8 to 256", name, value);
   };
   if (std::string reason = head_dim("head_dim", problem.head_dim); !reason.empty()) return reason;
-  if (problem.head_dim_v % 8 != 0 || problem.head_dim_v > 2 * kWidestV)
-    return fmt::format("head_dim_v is {}; the Hopper kernels take multiples of 8 from 8 to 512", problem.head_dim_v);
+  // Of wider ones whole parts: in a narrower last one some stores would lie beside the tensor.
+  if (problem.head_dim_v != 2 * kWidestV && (problem.head_dim_v % 8 != 0 || problem.head_dim_v < 8 || problem.head_dim_v > kWidestV))
+    return fmt::format("head_dim_v is {}; the Hopper kernels take multiples of 8 from 8 to 256, and 512", problem.head_dim_v);
   const auto fits = [&](const char* name, std::int64_t value) {
     return value < kLimit ? std::string() : fmt::format("{} is {}; the Hopper kernels take less than 2^31 - 1024", name, value);
   };

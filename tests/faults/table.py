@@ -109,9 +109,9 @@ FAULTS = [
     ("q_rows_not_swizzled", "own", FORWARD, "tile::swizzled_offset(row, k % 4 * 2 + lane / 16)", "static_cast<u32>(row * 128 + (k % 4 * 2 + lane / 16) * 16)",
      [("bank_conflict", "q[")]),
     ("chunk_outside_its_tile", "registers", FORWARD,
-     "ptx::tma_load_4d(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, row, kv_head, batch,\n"
+     "load_rows<kSpec>(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, keys, row, kv_head,\n"
      "                           ptx::CacheHint::evict_last);",
-     "ptx::tma_load_4d(destination + chunk * 2 * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, row, kv_head, batch,"
+     "load_rows<kSpec>(destination + chunk * 2 * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, keys, row, kv_head,"
      " ptx::CacheHint::evict_last);", [("race", "k["), ("race", "v["), ("uninitialised_read", "k["), ("uninitialised_read", "v[")]),
     ("matrix_row_misaligned", "own", EPILOGUE, "ptx::stmatrix_x4(base + (pair / 8)", "ptx::stmatrix_x4(base + 8 + (pair / 8)", [("misaligned", "shared memory")]),
     # ---- turns and registers
@@ -132,16 +132,15 @@ FAULTS = [
     ("one_warp_skips_a_collective", "own", EPILOGUE, "if (ptx::lane_index() == 0) ptx::tma_store_wait_read<0>();\n      ptx::warp_sync();",
      "if (ptx::lane_index() == 0) { ptx::tma_store_wait_read<0>(); ptx::warp_sync(); }", [("diverged_warp", "")]),
     # ---- edges
-    ("unmasked_tail", "own", FORWARD, "if (n_block >= unmasked) mask.apply(r_s_, n_block);", "", [("wrong_result", "out")]),
-    ("mask_one_key_too_far", "registers", "attention/seqlens.cuh", "const int through_diagonal = row + 1 + seqlen_k - seqlen_q;",
-     "const int through_diagonal = row + 2 + seqlen_k - seqlen_q;", [("wrong_result", "out")]),
-    ("rows_past_the_end_stored", "registers", EPILOGUE, "if (query < params_.seqlen_q && column < params_.head_dim_v)", "if (column < params_.head_dim_v)",
+    ("unmasked_tail", "own", FORWARD, "if (n_block >= end_whole || n_block < first_whole) mask.apply(r_s_, n_block);", "", [("wrong_result", "out")]),
+    ("mask_one_key_too_far", "registers", "attention/seqlens.cuh", "end = smaller(position + 1, end);", "end = smaller(position + 2, end);", [("wrong_result", "out")]),
+    ("rows_past_the_end_stored", "registers", EPILOGUE, "if (query < seqlen_q(tile) && column < params_.head_dim_v)", "if (column < params_.head_dim_v)",
      [("global_out_of_bounds", "out"), ("global_overwrite", "out")]),
-    ("lse_past_the_end_stored", "own", EPILOGUE, "if (params_.lse != nullptr && lane % 4 == 0 && query < params_.seqlen_q)",
+    ("lse_past_the_end_stored", "own", EPILOGUE, "if (params_.lse != nullptr && lane % 4 == 0 && query < seqlen_q(tile))",
      "if (params_.lse != nullptr && lane % 4 == 0)", [("global_out_of_bounds", "lse"), ("global_overwrite", "lse")]),
-    ("lse_stored_by_one_lane_too_many", "registers", EPILOGUE, "lane % 4 == 0 && query < params_.seqlen_q", "lane % 2 == 0 && query < params_.seqlen_q",
+    ("lse_stored_by_one_lane_too_many", "registers", EPILOGUE, "lane % 4 == 0 && query < seqlen_q(tile)", "lane % 2 == 0 && query < seqlen_q(tile)",
      [("global_overwrite", "lse")]),
-    ("last_rows_never_stored", "own", EPILOGUE, "if (first_row < params_.seqlen_q) {", "if (first_row + kRowsOfWarp <= params_.seqlen_q) {",
+    ("last_rows_never_stored", "own", EPILOGUE, "if (first_row < seqlen_q(tile)) {", "if (first_row + kRowsOfWarp <= seqlen_q(tile)) {",
      [("unwritten_output", "out")]),
     # ---- clusters
     ("stage_released_to_one_block_only", "cluster", FORWARD, "s_.k_ring.template release<kSpec.cluster>(k_at_);", "s_.k_ring.template release<1>(k_at_);",

@@ -29,7 +29,7 @@ bool has_aligned_layouts(const ForwardCase& c) {
 // What is due of every backend.
 bool is_due(const ForwardCase& c) {
   const ForwardProblem& p = c.problem;
-  const bool head_dims = p.head_dim % 8 == 0 && p.head_dim <= 256 && p.head_dim_v % 8 == 0 && p.head_dim_v <= 512;
+  const bool head_dims = p.head_dim % 8 == 0 && p.head_dim <= 256 && p.head_dim_v % 8 == 0 && (p.head_dim_v <= 256 || p.head_dim_v == 512);
   return p.type != ElementType::fp32 && head_dims && has_aligned_layouts(c);
 }
 

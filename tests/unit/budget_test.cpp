@@ -40,9 +40,9 @@ TEST(RegisterSplit, DerivesThePublishedConstants) {
 TEST(RegisterSplit, NeverHandsOutMoreThanTheLaunchLeft) {
   for (int warpgroups = 1; warpgroups <= 3; ++warpgroups)
     for (int ctas = 1; ctas <= 4; ++ctas)
-      for (const bool cp_async : {false, true}) {
+      for (const int producer : {kProducerRegistersTma, kProducerRegistersRagged, kProducerRegistersCpAsync}) {
         SCOPED_TRACE(std::to_string(warpgroups) + " warpgroups, " + std::to_string(ctas) + " blocks");
-        const RegisterSplit split = register_split(warpgroups, ctas, cp_async);
+        const RegisterSplit split = register_split(warpgroups, ctas, producer);
         if (split.consumer < budget::register_ledger({.head_dim = 16, .head_dim_v = 16, .block_n = 16}).total()) continue;  // no spec fits
         EXPECT_LE(128 * (split.producer + warpgroups * split.consumer), 128 * (warpgroups + 1) * split.launch);
         EXPECT_LE(128 * (warpgroups + 1) * split.launch * ctas, budget::kRegistersPerSm);
@@ -134,6 +134,17 @@ const std::map<std::string, Change>& rule_breakers() {
          s.cluster = 2;
          s.scheduler = Scheduler::static_persistent;
          s.ctas_per_sm = 2;
+       }},
+      {"ragged needs",
+       [](ForwardSpec& s) {
+         s.ragged = true;
+         s.scheduler = Scheduler::static_persistent;
+       }},
+      {"local needs cluster 1",
+       [](ForwardSpec& s) {
+         s.local = true;
+         s.cluster = 2;
+         s.scheduler = Scheduler::static_persistent;
        }},
       {"turns need", [](ForwardSpec& s) { s.consumer_warpgroups = 1; }},
       {"output_stage q_buffer needs",

@@ -28,7 +28,15 @@ constexpr std::int64_t kSection = 32ll << 20;
 
 ForwardProblem problem(std::int64_t batch, std::int64_t seqlen_q, std::int64_t seqlen_k, std::int64_t heads, std::int64_t heads_kv, bool causal,
                        std::int64_t head_dim = 128) {
-  return {ElementType::bf16, batch, seqlen_q, seqlen_k, heads, heads_kv, head_dim, head_dim, causal};
+  ForwardProblem problem;
+  problem.batch = batch;
+  problem.seqlen_q = seqlen_q;
+  problem.seqlen_k = seqlen_k;
+  problem.num_heads = heads;
+  problem.num_heads_kv = heads_kv;
+  problem.head_dim = problem.head_dim_v = head_dim;
+  problem.causal = causal;
+  return problem;
 }
 
 ForwardParams params_of(const LaunchGeometry& geometry, const ForwardProblem& problem, u64& counter) {
@@ -93,7 +101,7 @@ void expect_each_tile_once(const ForwardProblem& problem, const std::vector<Tile
     ASSERT_LT(tile.head, problem.num_heads);
     ASSERT_GE(tile.batch, 0);
     ASSERT_LT(tile.batch, problem.batch);
-    ASSERT_GE(tile.n_blocks, 1);
+    ASSERT_GE(tile.end_block, 1);
     beyond += tile.m_block >= per_head;
   }
   EXPECT_EQ(static_cast<std::int64_t>(tiles.size()) - beyond, per_head * problem.num_heads * problem.batch);
@@ -157,7 +165,7 @@ TEST(TileOrder, BlocksOfAPairWorkOnNeighboursOfOneHead) {
       const TileInfo &even = launch.of_block[block][i], &odd = launch.of_block[block + 1][i];
       EXPECT_EQ(even.m_block % 2, 0);
       EXPECT_EQ(odd.m_block, even.m_block + 1);
-      EXPECT_EQ(std::tie(odd.head, odd.batch, odd.n_blocks), std::tie(even.head, even.batch, even.n_blocks)) << "both must load the same K and V";
+      EXPECT_EQ(std::tie(odd.head, odd.batch, odd.end_block), std::tie(even.head, even.batch, even.end_block)) << "both must load the same K and V";
     }
   }
 }
@@ -199,9 +207,9 @@ TEST(TileOrder, PutsTheLongestCausalTilesFirstInEverySection) {
     const auto tiles = in_order<kSingleCausal>(shape, section);
     for (std::size_t i = 1; i < tiles.size(); ++i)
       if (i % static_cast<std::size_t>(geometry.order.section_tiles.divisor) != 0) {
-        ASSERT_LE(tiles[i].n_blocks, tiles[i - 1].n_blocks) << "tile " << i;
+        ASSERT_LE(tiles[i].end_block, tiles[i - 1].end_block) << "tile " << i;
       }
-    EXPECT_GT(tiles.front().n_blocks, tiles.back().n_blocks);
+    EXPECT_GT(tiles.front().end_block, tiles.back().end_block);
   }
 }
 
@@ -256,36 +264,49 @@ TEST(Geometry, HasNoTilesWhereThereIsNoWork) {
 // -------------------------------------------------------------------------------------------------------------- trip counts and masks
 
 bool visible(const ForwardProblem& problem, std::int64_t query, std::int64_t key) {
+  const std::int64_t position = query + problem.seqlen_k - problem.seqlen_q, chunk = problem.attention_chunk;
   if (key >= problem.seqlen_k) return false;
-  return !problem.causal || key <= query + problem.seqlen_k - problem.seqlen_q;
+  if (problem.causal && key > position) return false;
+  if (problem.window_left >= 0 && key < position - problem.window_left) return false;
+  if (problem.window_right >= 0 && key > position + problem.window_right) return false;
+  return chunk == 0 || (position >= 0 && key / chunk == position / chunk);
 }
 
-// What a row sees after the kernel's trip count, unmasked loop and mask must be what the contract says it sees.
+// Masks to lay over a problem: a spec that is not local has none beside causal.
+struct LocalMask {
+  std::int64_t left = -1, right = -1, chunk = 0;
+};
+
+// What a row sees after the kernel's trip counts, unmasked loop and mask must be what the contract says it sees.
 template <ForwardSpec kSpec>
-void expect_contract_masks() {
+void expect_contract_masks(const LocalMask& local = {}) {
   std::mt19937_64 engine(13);
   std::vector<std::pair<std::int64_t, std::int64_t>> lengths = {{1, 0}, {1, 1}, {1, 500}, {300, 1}, {300, 0}, {128, 128}, {129, 127}, {127, 129}, {200, 333}};
   for (int i = 0; i < 12; ++i) lengths.emplace_back(1 + engine() % 400, engine() % 400);
   for (const auto& [seqlen_q, seqlen_k] : lengths) {
     SCOPED_TRACE(::testing::Message() << seqlen_q << " queries, " << seqlen_k << " keys");
-    const ForwardProblem shape = problem(1, seqlen_q, seqlen_k, 1, 1, kSpec.causal);
+    ForwardProblem shape = problem(1, seqlen_q, seqlen_k, 1, 1, kSpec.causal);
+    shape.window_left = local.left;
+    shape.window_right = local.right;
+    shape.attention_chunk = local.chunk;
     u64 counter = kCounterMark;
     const ForwardParams params = params_of(make_geometry(kSpec, shape, 132, kSection), shape, counter);
-    const Seqlens<kSpec> seqlens(params);
+    const Seqlens<kSpec> seqlens(params, TileInfo{});
     for (int m_block = 0; m_block * kSpec.block_m() < seqlen_q; ++m_block) {
-      const int n_blocks = seqlens.n_blocks(m_block);
+      const int first_block = seqlens.first_block(m_block), end_block = seqlens.end_block(m_block);
+      ASSERT_LT(first_block, end_block) << "every tile visits a block";
       for (int warpgroup = 0; warpgroup < kSpec.consumer_warpgroups; ++warpgroup) {
         const int first_row = m_block * kSpec.block_m() + warpgroup * 64;
-        const int unmasked = seqlens.unmasked_blocks(first_row);
+        const int first_whole = seqlens.first_whole(first_row), end_whole = seqlens.end_whole(first_row);
         for (int thread = 0; thread < 128; ++thread) {
           const int lane = thread % 32, row_of_thread = first_row + thread / 32 * 16 + lane / 4;
           const Mask<kSpec> mask(seqlens, row_of_thread, lane);
-          for (int n_block = 0; n_block <= n_blocks; ++n_block) {  // one more than is visited: nothing there may be visible
+          for (int n_block = 0; n_block <= end_block; ++n_block) {  // what is not visited may hold nothing visible
             float scores[kSpec.block_n / 2];
             std::fill(std::begin(scores), std::end(scores), 1.0f);
-            if (n_block == n_blocks)
+            if (n_block < first_block || n_block == end_block)
               std::fill(std::begin(scores), std::end(scores), -INFINITY);
-            else if (n_block >= unmasked)
+            else if (n_block >= end_whole || n_block < first_whole)
               mask.apply(scores, n_block);
             for (int i = 0; i < kSpec.block_n / 2; ++i) {
               // Element i of a thread, as the PTX ISA lays out the accumulator of m64nNk16.
@@ -304,12 +325,37 @@ TEST(Mask, FullAttentionSeesEveryKeyAndNoByteBehindThem) { expect_contract_masks
 TEST(Mask, CausalIsAlignedToTheBottomRight) { expect_contract_masks<ForwardSpec{.causal = true, .block_n = 48}>(); }
 TEST(Mask, CausalHoldsForThreeWarpgroups) { expect_contract_masks<ForwardSpec{.causal = true, .consumer_warpgroups = 3, .block_n = 128}>(); }
 
+constexpr ForwardSpec kLocal{.local = true, .block_n = 48};
+TEST(Mask, WindowsHoldBothEnds) {
+  for (const LocalMask& mask : {LocalMask{17, 5}, {0, 0}, {100, 3}, {-1, 20}, {64, -1}, {300, 300}}) expect_contract_masks<kLocal>(mask);
+}
+TEST(Mask, CausalWindowsEndAtTheDiagonal) {
+  for (const LocalMask& mask : {LocalMask{40, -1}, {0, -1}, {200, -1}}) expect_contract_masks<ForwardSpec{.causal = true, .local = true, .block_n = 80}>(mask);
+}
+TEST(Mask, ChunksKeepToThemselves) {
+  for (const LocalMask& mask : {LocalMask{-1, -1, 50}, {-1, -1, 1}, {30, -1, 64}, {-1, -1, 0x7fffffff}}) {
+    expect_contract_masks<kLocal>(mask);
+    expect_contract_masks<ForwardSpec{.causal = true, .local = true, .consumer_warpgroups = 3, .block_n = 128}>(mask);
+  }
+}
+
+TEST(TripCount, OfALongWindowCountsTheWindow) {
+  ForwardProblem shape = problem(1, 4'096, 4'096, 1, 1, true);
+  shape.window_left = 256;
+  constexpr ForwardSpec kSpec{.causal = true, .local = true, .block_n = 64};
+  u64 counter = kCounterMark;
+  const ForwardParams params = params_of(make_geometry(kSpec, shape, 132, kSection), shape, counter);
+  const Seqlens<kSpec> seqlens(params, TileInfo{});
+  for (int m_block = 4; m_block < 32; ++m_block) EXPECT_EQ(seqlens.end_block(m_block) - seqlens.first_block(m_block), (256 + 128) / 64) << m_block;
+}
+
 TEST(TripCount, LeavesOutBlocksThatNobodySees) {
   constexpr ForwardSpec kSpec{.causal = true, .block_n = 64};
   const ForwardProblem shape = problem(1, 1'024, 1'024, 1, 1, true);
   u64 counter = kCounterMark;
-  const Seqlens<kSpec> seqlens(params_of(make_geometry(kSpec, shape, 132, kSection), shape, counter));
-  for (int m_block = 0; m_block < 8; ++m_block) EXPECT_EQ(seqlens.n_blocks(m_block), 2 * (m_block + 1));
+  const ForwardParams params = params_of(make_geometry(kSpec, shape, 132, kSection), shape, counter);
+  const Seqlens<kSpec> seqlens(params, TileInfo{});
+  for (int m_block = 0; m_block < 8; ++m_block) EXPECT_EQ(seqlens.end_block(m_block), 2 * (m_block + 1));
 }
 
 }  // namespace
