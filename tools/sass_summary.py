@@ -508,8 +508,9 @@ class Kernel:
     compiler: str
     summaries: list[dict]
 
-    def fields(self) -> dict[str, str]:
-        return dict(item.split("=") for item in self.spec.split(","))
+    def fields(self) -> dict[str, str] | None:
+        """Of a forward kernel; None of one that has no spec."""
+        return dict(item.split("=") for item in self.spec.split(",")) if "=" in self.spec else None
 
     def faults(self) -> list[str]:
         return [fault for summary in self.summaries for fault in faults(summary, self.fields())]

@@ -35,8 +35,6 @@ class ExactRows {
 
  private:
   static constexpr bool kBf16 = kSpec.dtype == DType::bf16;
-  static constexpr int kPairsOfLane = (kSpec.head_dim_v + 63) / 64;  // lane l holds columns 2 l + 64 i and the next
-
   // Row 0 of the tile's sequence and head.
   TANDEM_DEVICE u16* queries(const StridedTensor& tensor) const {
     u16* row = static_cast<u16*>(tensor.data) + tile_.batch * tensor.stride_batch + tile_.head * tensor.stride_head;
@@ -69,44 +67,40 @@ class ExactRows {
     float row_max = -ptx::infinity();
 #pragma unroll 1
     for (int key = first_key + lane_; key < end_key; key += 32) row_max = ptx::max(row_max, score(row, key));
-#pragma unroll
+#pragma unroll 1
     for (int distance = 16; distance > 0; distance /= 2) row_max = ptx::max(row_max, ptx::shuffle_xor(row_max, distance));
 
-    float row_sum = 0.0f;
-    float o[kPairsOfLane][2] = {};
+    const float sink = ptx::load_global_or(params_.sinks == nullptr ? nullptr : params_.sinks + tile_.head, -ptx::infinity());
+    // 64 columns at a time, with the weights computed again for each: short code counts here, not time.
 #pragma unroll 1
-    for (int block = first_key; block < end_key; block += 32) {  // each lane weighs one key, then all lanes add the 32 rows of V
-      const int key = block + lane_;
-      const float weight = key < end_key ? ptx::exp2_approx((score(row, key) - row_max) * params_.scale_log2) : 0.0f;
-      row_sum += weight;
+    for (int first_column = 0; first_column < params_.head_dim_v; first_column += 64) {
+      const int column = first_column + 2 * lane_;
+      const bool exists = column < params_.head_dim_v;
+      float row_sum = 0.0f, low = 0.0f, high = 0.0f;
 #pragma unroll 1
-      for (int source = 0; source < 32 && block + source < end_key; ++source) {
-        const float p = ptx::shuffle(weight, source);
-        const u16* v = v_ + (block + source) * params_.v.stride_row;
-#pragma unroll
-        for (int i = 0; i < kPairsOfLane; ++i) {
-          if (column(i) >= params_.head_dim_v) continue;
-          const u32 pair = ptx::load_global_4b(v + column(i));
-          o[i][0] = ptx::fma(p, ptx::cvt_low<kBf16>(pair), o[i][0]);
-          o[i][1] = ptx::fma(p, ptx::cvt_high<kBf16>(pair), o[i][1]);
+      for (int block = first_key; block < end_key; block += 32) {  // each lane weighs one key, then all lanes add the 32 rows of V
+        const int key = block + lane_;
+        const float weight = key < end_key ? ptx::exp2_approx((score(row, key) - row_max) * params_.scale_log2) : 0.0f;
+        row_sum += weight;
+#pragma unroll 1
+        for (int source = 0; source < 32 && block + source < end_key; ++source) {
+          const float p = ptx::shuffle(weight, source);
+          if (!exists) continue;
+          const u32 pair = ptx::load_global_4b(v_ + (block + source) * params_.v.stride_row + column);
+          low = ptx::fma(p, ptx::cvt_low<kBf16>(pair), low);
+          high = ptx::fma(p, ptx::cvt_high<kBf16>(pair), high);
         }
       }
+#pragma unroll 1
+      for (int distance = 16; distance > 0; distance /= 2) row_sum += ptx::shuffle_xor(row_sum, distance);
+
+      float lse;
+      const float scale = Softmax<kSpec>::normalizer(row_sum == 0.0f ? 0.0f : row_max * params_.scale_log2, row_sum, sink, lse);
+      if (exists)
+        ptx::store_global_4b(out_ + row * params_.out.stride_row + column, scale == 0.0f ? 0u : ptx::cvt_pack<kBf16>(low * scale, high * scale));
+      if (first_column == 0 && params_.lse != nullptr && lane_ == 0) ptx::store_global(Epilogue<kSpec>::lse_row(params_, tile_) + row, lse);
     }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) row_sum += ptx::shuffle_xor(row_sum, distance);
-
-    float lse;
-    const float offset = row_sum == 0.0f ? 0.0f : row_max * params_.scale_log2;
-    const float sink = ptx::load_global_or(params_.sinks == nullptr ? nullptr : params_.sinks + tile_.head, -ptx::infinity());
-    const float scale = Softmax<kSpec>::normalizer(offset, row_sum, sink, lse);
-    u16* out = out_ + row * params_.out.stride_row;
-#pragma unroll
-    for (int i = 0; i < kPairsOfLane; ++i)
-      if (column(i) < params_.head_dim_v) ptx::store_global_4b(out + column(i), scale == 0.0f ? 0u : ptx::cvt_pack<kBf16>(o[i][0] * scale, o[i][1] * scale));
-    if (params_.lse != nullptr && lane_ == 0) ptx::store_global(Epilogue<kSpec>::lse_row(params_, tile_) + row, lse);
   }
-
-  TANDEM_DEVICE int column(int i) const { return 2 * lane_ + 64 * i; }
 
   const ForwardParams& params_;
   Seqlens<kSpec> seqlens_;

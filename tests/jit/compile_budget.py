@@ -5,7 +5,8 @@
 
 Time is what a compilation takes where it has a core to itself. The first try compiles two kernels at a time and takes the wall clock, which
 holds the neighbours' noise too. A kernel that is late is compiled again, alone, and then the processor time that it took counts if that is
-less; the best of six tries decides. Memory, spills and advisories do not depend on the neighbours: for them the first try decides.
+less; the best of six tries decides. A core that others disturb runs the same loop up to 1.7 times as long from one second to the next: a loop of
+fixed work before and after each of these tries says by how much, and the time counts divided by that. Memory, spills and advisories do not depend on the neighbours: for them the first try decides.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 
 
 def compile_kernels(tandem: pathlib.Path, cache: str, jobs: int, *which: str) -> list[dict]:
@@ -48,15 +50,28 @@ def processor_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+UNDISTURBED_SECONDS = 0.22  # of yardstick() on a core of its own, an EPYC of 2023
+MOST_DISTURBED = 1.7
+
+
+def yardstick() -> float:
+    """Processor seconds of a fixed piece of work."""
+    start, x = time.process_time(), 0
+    for _ in range(2_000_000):
+        x = (x * 1103515245 + 12345) & 0x7FFFFFFF
+    return time.process_time() - start
+
+
 def best_of_tries(kernel: dict, limits: argparse.Namespace, cache: str) -> dict:
     for _ in range(limits.tries - 1):
         if "error" in kernel or kernel["seconds"] <= limits.seconds:
             break
-        start = processor_seconds()
+        before, start = yardstick(), processor_seconds()
         wall = compile_kernels(limits.tandem, cache, 1, "--spec", kernel["spec"])[0]["seconds"]
         processor = processor_seconds() - start
-        print(f"again, alone: {kernel['name']}: {kernel['seconds']:.2f} s, then {wall:.2f} s, {processor:.2f} s of them on a processor")
-        kernel = kernel | {"seconds": min(kernel["seconds"], wall, processor)}
+        disturbed = min(max((before + yardstick()) / 2 / UNDISTURBED_SECONDS, 1.0), MOST_DISTURBED)
+        print(f"again, alone: {kernel['name']}: {kernel['seconds']:.2f} s, then {wall:.2f} s, {processor:.2f} s of them on a processor, disturbed {disturbed:.2f}")
+        kernel = kernel | {"seconds": min(kernel["seconds"], min(wall, processor) / disturbed)}
     return kernel
 
 
