@@ -96,8 +96,7 @@ class ExactRows {
 
       float lse;
       const float scale = Softmax<kSpec>::normalizer(row_sum == 0.0f ? 0.0f : row_max * params_.scale_log2, row_sum, sink, lse);
-      if (exists)
-        ptx::store_global_4b(out_ + row * params_.out.stride_row + column, scale == 0.0f ? 0u : ptx::cvt_pack<kBf16>(low * scale, high * scale));
+      if (exists) ptx::store_global_4b(out_ + row * params_.out.stride_row + column, scale == 0.0f ? 0u : ptx::cvt_pack<kBf16>(low * scale, high * scale));
       if (first_column == 0 && params_.lse != nullptr && lane_ == 0) ptx::store_global(Epilogue<kSpec>::lse_row(params_, tile_) + row, lse);
     }
   }
