@@ -32,7 +32,7 @@ demo: configure ## build, then attention on the bundled sample: on a GPU if ther
 	$(BUILD)/bin/tandem run examples/sample.safetensors --causal --check
 
 test: all ## every test that needs no GPU
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE gpu
+	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error -LE gpu
 
 format: ## format every C++ and kernel file
 	tools/lint.sh format --fix
