@@ -1,6 +1,7 @@
 // Makes the list of tiles of a ragged batch, in one block: heavy sequences first, of each sequence the last queries first. Rows that no
 // sequence has become tiles of sequences without keys, and so zeros. Lengths that contradict the tensors are cut to what the tensors have.
 #pragma once
+#include "attention/params.hpp"
 #include "attention/tile_list.hpp"
 #include "ptx/atomic.cuh"
 #include "ptx/ldst.cuh"
@@ -34,15 +35,13 @@ class Prepare {
     if (thread == 0) {
       const u64 all = before + own;
       ptx::store_global_relaxed(&list->entries, all < static_cast<u64>(params_.capacity) ? all : static_cast<u64>(params_.capacity));
-      ptx::store_global_relaxed(&list->counter, kCounterReady);
+      ptx::store_global_relaxed(&list->counter, kCounterMark);
     }
     ptx::block_sync();
     for_each_piece([&](const Piece& piece) { write(piece); });
   }
 
  private:
-  static constexpr u64 kCounterReady = 0x7a9de300ull << 32;  // kCounterMark of params.hpp
-
   // A sequence, or rows that no sequence has: those have no keys.
   struct Piece {
     TileEntry entry;

@@ -99,7 +99,7 @@ void tma_load(void* destination, const TensorMap& map, void* barrier, const int*
 void tma_store(const TensorMap& map, const void* source, const int* coordinates, int rank) {
   TANDEM_ENTER("cp.async.bulk.tensor (store)");
   Copy copy = make_copy(machine, thread, false, map, coordinates, rank);
-  // A load may; a store that does stops an H200 with an illegal instruction.
+  // A load may; such a store is what stopped an H200 with an illegal instruction (docs/worklog.md).
   if (std::any_of(coordinates, coordinates + rank, [](int coordinate) { return coordinate < 0; }))
     machine.fail(Fault::descriptor, machine.describe_map(&map), fmt::format("{} begins before the tensor", name_box(machine, copy)), &thread);
   copy.offset = place_box(machine, thread, source, copy);

@@ -50,7 +50,7 @@ def processor_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-UNDISTURBED_SECONDS = 0.22  # of yardstick() on a core of its own, an EPYC of 2023
+UNDISTURBED_SECONDS = 0.22  # the least of 50 runs of yardstick() on the machine of CI
 MOST_DISTURBED = 1.7
 
 
