@@ -6,10 +6,10 @@ JOBS ?= $(shell nproc)
 # The Python of the benchmark holds torch, which the build folder's own does not.
 PYTHON ?= python3
 
-.PHONY: help setup configure all lib demo test format lint gpu bench clean
+.PHONY: help setup configure all lib demo test format lint gpu gpu-pack bench clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(BUILD)/.ready: tools/setup.sh tools/requirements.txt
 	tools/setup.sh $(BUILD)
@@ -43,6 +43,11 @@ lint: configure ## formatting, and clang-tidy over the library and the CLI (minu
 
 gpu: configure ## the GPU suite, on a machine with an H100 or H200: tests, sanitizers, a record in tests/records
 	$(PYTHON) tools/gpu_suite.py --build $(BUILD)
+
+gpu-pack: configure ## the kernels that those two will ask for, compiled here (minutes, no GPU): set TANDEM_AOT_DIR=build/gpu-pack there
+	cmake --build $(BUILD) -j $(JOBS) --target hopper_kernels tandem_cli
+	$(BUILD)/bin/hopper_kernels $(BUILD)/gpu-kernels.txt
+	$(BUILD)/bin/tandem compile $$(sed 's/^/--spec /' $(BUILD)/gpu-kernels.txt) --output $(BUILD)/gpu-pack --jobs $(JOBS)
 
 bench: lib ## the benchmark, on such a machine, beside cuDNN, FlashAttention-2 and -3: a record in bench/records
 	cmake --build $(BUILD) -j $(JOBS) --target tandem_cli

@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
 import contenders  # noqa: E402
 import tandem_c  # noqa: E402
+from gpu_card import card  # noqa: E402
 from sources_digest import sources_digest  # noqa: E402
 
 SEQLENS = (512, 1024, 2048, 4096, 8192, 16384)
@@ -90,21 +91,38 @@ def host_costs():
     return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr.strip()[-300:]}
 
 
-def measure(tandem, point, names, rounds):
-    label, batch, seqlen, heads, heads_kv, head_dim, head_dim_v, causal, dtype = point
-    kind = torch.bfloat16 if dtype == "bf16" else torch.float16
-    q = torch.randn(batch, seqlen, heads, head_dim, device="cuda", dtype=kind)
-    k = torch.randn(batch, seqlen, heads_kv, head_dim, device="cuda", dtype=kind)
-    v = torch.randn(batch, seqlen, heads_kv, head_dim_v, device="cuda", dtype=kind)
-    run, _, _, plan = tandem.forward(q, k, v, causal)
-    flops = 2 * batch * heads * seqlen * seqlen * (head_dim + head_dim_v) * (0.5 if causal else 1.0)
-    functions = {"tandem": run, **contenders.peers(q, k, v, causal, names)}
+def groups(points):
+    """Points that are compared with each other, not only with their peers, are timed together: head counts of K and V, and dtypes."""
+    together = {}
+    for point in points:
+        label, _, seqlen, _, _, head_dim, head_dim_v, causal, _ = point
+        key = (label, seqlen, head_dim, causal) if label in ("gqa", "fp16") else (*point,)
+        together.setdefault(key, []).append(point)
+    return together.values()
+
+
+def measure(tandem, points, names, rounds):
+    """Rows of the record, one for each point."""
+    functions, flops, plans = {}, {}, []
+    for i, (_, batch, seqlen, heads, heads_kv, head_dim, head_dim_v, causal, dtype) in enumerate(points):
+        kind = torch.bfloat16 if dtype == "bf16" else torch.float16
+        q = torch.randn(batch, seqlen, heads, head_dim, device="cuda", dtype=kind)
+        k = torch.randn(batch, seqlen, heads_kv, head_dim, device="cuda", dtype=kind)
+        v = torch.randn(batch, seqlen, heads_kv, head_dim_v, device="cuda", dtype=kind)
+        run, _, _, plan = tandem.forward(q, k, v, causal)
+        plans.append(json.loads(plan))
+        for name, function in {"tandem": run, **contenders.peers(q, k, v, causal, names)}.items():
+            functions[i, name] = function
+            flops[i, name] = 2 * batch * heads * seqlen * seqlen * (head_dim + head_dim_v) * (0.5 if causal else 1.0)
     tflops, failures = contenders.time_all(functions, flops, rounds)
-    plan = json.loads(plan)
-    slots = plan["grid"]
-    return {"pass": "forward", "grid": label, "dtype": dtype, "head_dim": head_dim, "head_dim_v": head_dim_v, "causal": causal, "seqlen": seqlen, "batch": batch,
-            "heads": heads, "heads_kv": heads_kv, "tflops": tflops, "failures": failures, "kernel": plan["kernel"],
-            "tail_share": 1 - plan["tiles"] / (math.ceil(plan["tiles"] / slots) * slots), "clocks": clocks()}
+    rows = []
+    for i, (label, batch, seqlen, heads, heads_kv, head_dim, head_dim_v, causal, dtype) in enumerate(points):
+        tiles, slots = plans[i]["tiles"], plans[i]["grid"]
+        rows.append({"pass": "forward", "grid": label, "dtype": dtype, "head_dim": head_dim, "head_dim_v": head_dim_v, "causal": causal, "seqlen": seqlen,
+                     "batch": batch, "heads": heads, "heads_kv": heads_kv, "tflops": {name: value for (j, name), value in tflops.items() if j == i},
+                     "failures": {name: text for (j, name), text in failures.items() if j == i}, "kernel": plans[i]["kernel"],
+                     "tail_share": 1 - tiles / (math.ceil(tiles / slots) * slots), "clocks": clocks()})
+    return rows
 
 
 def masks(tandem, rounds):
@@ -189,13 +207,14 @@ def main():
     tandem = tandem_c.Tandem()
     names = arguments.contenders.split(",")
     begin = time.time()
-    record = {"device": torch.cuda.get_device_name(), "driver": driver_version(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    record = {"device": torch.cuda.get_device_name(), "card": card(), "driver": driver_version(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "sources_digest": sources_digest(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
               "command": "python3 bench/bench.py " + " ".join(sys.argv[1:]), "ceilings": {"gemm_bf16_tflops": gemm_ceiling()}, "rows": []}
-    for point in grid_points(arguments):
-        row = measure(tandem, point, names, arguments.rounds)
-        record["rows"].append(row)
-        show(row)
+    for points in groups(grid_points(arguments)):
+        rows = measure(tandem, points, names, arguments.rounds)
+        record["rows"] += rows
+        for row in rows:
+            show(row)
         torch.cuda.empty_cache()
     if "masks" in arguments.grid.split(","):
         record["masks"] = masks(tandem, arguments.rounds)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the README's table from the newest forward record of bench/records.
+"""Writes the README's tables from the newest records of bench/records.
 
     python3 bench/readme_table.py            rewrites README.md between its table marks
     python3 bench/readme_table.py --print    prints it
@@ -14,12 +14,12 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def forward_records():
-    """(path, record) of the records that hold the forward grid, the newest last."""
+def records_of(grid, points):
+    """(path, record) of the records that hold at least so many points of a grid, the newest last."""
     found = []
     for path in sorted((ROOT / "bench/records").glob("*.json")):
         record = json.loads(path.read_text())
-        if sum(row.get("grid") == "forward" and row["dtype"] == "bf16" for row in record.get("rows", [])) >= 36:
+        if sum(row.get("grid") == grid for row in record.get("rows", [])) >= points:
             found.append((record["date"], path, record))
     return [(path, record) for _, path, record in sorted(found, key=lambda item: item[0])]
 
@@ -29,13 +29,13 @@ def ratio(row):
 
 
 def summary(record):
-    ratios = [ratio(row) for row in record["rows"] if row["grid"] == "forward" and row["dtype"] == "bf16"]
+    ratios = [ratio(row) for row in record["rows"] if row["grid"] == "forward"]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios)
 
 
 def table(records):
     path, record = records[-1]
-    rows = [row for row in record["rows"] if row["grid"] == "forward" and row["dtype"] == "bf16"]
+    rows = [row for row in record["rows"] if row["grid"] == "forward"]
     seqlens = sorted({row["seqlen"] for row in rows})
     lines = [f"Forward, BF16, 16,384 tokens, hidden size 2,048, one {record['device']}, TFLOP/s, Tandem / cuDNN / FlashAttention-3, all in one run through CUDA",
              f"graphs (`make bench`; record [`{path.name}`](bench/records/{path.name}); BF16 GEMM ceiling of that run {record['ceilings']['gemm_bf16_tflops']:.0f}):", "",
@@ -44,11 +44,12 @@ def table(records):
         for causal in (False, True):
             cells = []
             for seqlen in seqlens:
-                row = next(r for r in rows if (r["head_dim"], r["causal"], r["seqlen"]) == (head_dim, causal, seqlen))["tflops"]
-                cells.append(f"**{row['tandem']:.0f}** / {row.get('cudnn', math.nan):.0f} / {row.get('fa3', math.nan):.0f}")
+                cells.append(cell(next(r for r in rows if (r["head_dim"], r["causal"], r["seqlen"]) == (head_dim, causal, seqlen))))
             lines.append(f"| {head_dim} {'causal' if causal else 'full'} | " + " | ".join(cells) + " |")
     lines += ["", "Against the better of the two at each point, geometric mean and least ratio of each recorded run (cards and moments differ by 5 % and more):", ""]
     for other_path, other in records:
+        if other["sources_digest"] != record["sources_digest"]:  # another kernel: the worklog tells what came of it
+            continue
         mean, least = summary(other)
         lines.append(f"* {other['date'][:16].replace('T', ' ')} UTC: {mean:.3f}, least {least:.3f} ([record](bench/records/{other_path.name}))")
     host = record.get("host", {}).get("host") if record.get("host") else None
@@ -58,11 +59,45 @@ def table(records):
     return "\n".join(lines)
 
 
+def cell(row):
+    tflops = row["tflops"]
+    return f"**{tflops['tandem']:.0f}** / {tflops.get('cudnn', math.nan):.0f} / {tflops.get('fa3', math.nan):.0f}".replace("nan", "-")
+
+
+def grid_table(grid, key, titles, first):
+    """A row for each key, a column for each (mask, length). Only of the kernels that the first table is of."""
+    newest = records_of("forward", 36)[-1][1]["sources_digest"]
+    found = [(path, record) for path, record in records_of(grid, 6) if record["sources_digest"] == newest]
+    if not found:
+        return ""
+    path, record = found[-1]
+    rows = [row for row in record["rows"] if row["grid"] == grid]
+    columns = sorted({(row["causal"], row["seqlen"]) for row in rows}, key=lambda column: (column[1], column[0]))
+    lines = ["", titles.format(record=f"[record](bench/records/{path.name})"), "",
+             f"| {first} | " + " | ".join(f"{n:,} {'causal' if causal else 'full'}" for causal, n in columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for name in dict.fromkeys(key(row) for row in rows):
+        cells = {(row["causal"], row["seqlen"]): cell(row) for row in rows if key(row) == name}
+        lines.append(f"| {name} | " + " | ".join(cells.get(column, "") for column in columns) + " |")
+    return "\n".join(lines)
+
+
+def other_tables():
+    def head_dims(row):
+        return f"{row['head_dim']}" if row["head_dim"] == row["head_dim_v"] else f"{row['head_dim']} / {row['head_dim_v']}"
+
+    return "\n".join(filter(None, (
+        grid_table("dims", head_dims, "Other head dims ({record}); FLOPs are those of the tensors, not of the tiles:", "head dim"),
+        grid_table("gqa", lambda row: f"{row['heads']} / {row['heads_kv']}", "Query heads and KV heads, head dim 128, timed together ({record}):", "heads"),
+        grid_table("fp16", lambda row: f"{row['head_dim']} {row['dtype'].upper()}", "FP16 beside BF16, timed together ({record}; the wheel of FlashAttention-3 has no FP16):", "head dim"),
+        grid_table("shapes", lambda row: f"{row['batch']} x {row['heads']} | {row['tail_share']:.0%}", "Batch x heads at head dim 128; the tail is the share of the last round of tiles that stands idle ({record}):",
+                   "batch x heads | tail"))))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true", help="print instead of writing")
     arguments = parser.parse_args()
-    text = table(forward_records())
+    text = "\n".join(filter(None, (table(records_of("forward", 36)), other_tables())))
     if arguments.print:
         print(text)
         return

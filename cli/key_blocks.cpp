@@ -46,7 +46,8 @@ KeyBlocks count_key_blocks(const ForwardSpec& spec, const Mask& mask, std::int64
     std::int64_t first_whole = first, end_whole = end;
     for (std::int64_t own = row; own < row + block_m; own += kWarpgroupRows) {
       first_whole = std::max(first_whole, blocks(first_key(own + kWarpgroupRows - 1), block_n));
-      end_whole = std::min(end_whole, std::max<std::int64_t>(end_key(own), 0) / block_n);
+      const std::int64_t end_of_first = end_key(own) - (spec.causal || spec.local ? 1 : 0);  // as in Seqlens::end_whole
+      end_whole = std::min(end_whole, std::max<std::int64_t>(end_of_first, 0) / block_n);
     }
     count.visited += end - first;
     count.masked += end - first - std::max<std::int64_t>(end_whole - first_whole, 0);

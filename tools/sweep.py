@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
 
 TABLE = ROOT / "src/plan/tuned.hpp"
 SEQLENS = (512, 1024, 2048, 4096, 8192, 16384)
-CLOSE_ENOUGH = 0.01
+CLOSE_ENOUGH = 0.03  # what two runs of the same candidate differ by
 
 OWN = "q_in_registers=true,output_stage=own"
 SMALL = "consumer_warpgroups=1,turns=none,q_in_registers=false,output_stage=registers"
@@ -36,23 +36,23 @@ WIDEST = "the widest block that shared memory leaves room for"
 # Fields not named are ForwardSpec's defaults: the candidates do not depend on the table that they replace.
 DEFAULTS = ("consumer_warpgroups=2,stages=2,q_buffers=1,ctas_per_sm=1,cluster=1,overlap=true,q_in_registers=false,lazy_rescale=true,turns=gemm_issue,"
             "output_stage=registers,scheduler=dynamic_persistent")
+FREE = "without turns the warpgroups find their own rhythm"
 CANDIDATES = {
     (64, 64): [(f"block_n=128,{OWN}", "two warpgroups begin and end a short tile faster than three"),
                (f"block_n=128,{THREE},output_stage=own", "three warpgroups keep the exp unit fed"),
                (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
                (f"block_n=48,ctas_per_sm=4,{SMALL}", "four small blocks cover each other's prologue and epilogue")],
     (80, 80): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=112,{THREE},output_stage=own", ROWS_192)],
-    (96, 96): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE},turns=none", ROWS_192),
-               (f"block_n=112,{THREE}", ROWS_192)],
-    (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=144,{OWN}", "wider blocks, fewer rounds")],
+    (96, 96): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192)],
+    (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE)],
     (128, 128): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=exp_section,{OWN}", "the exp unit is never shared"),
-                 ("block_n=176", "wider blocks, fewer rounds")],
-    (160, 160): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=80,output_stage=own", "O staged in a buffer of its own")],
+                 (f"block_n=128,turns=none,{OWN}", FREE)],
+    (160, 160): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=96,turns=none", FREE)],
     (192, 128): [("block_n=128", "128 keys divide the usual lengths; O leaves from registers to make room for them"),
-                 ("block_n=112,output_stage=own", "O staged beside two stages of 112 keys")],
-    (192, 192): [("block_n=96", "96 keys divide the usual lengths; 112 are no faster"), ("block_n=112", WIDEST), ("block_n=96,turns=none", "the warpgroups find their own rhythm")],
-    (256, 256): [("block_n=64,turns=none", "64 keys divide the usual lengths; without turns the two warpgroups find their own rhythm"),
-                 ("block_n=64", "64 keys divide the usual lengths"), ("block_n=80", WIDEST)],
+                 ("block_n=112,output_stage=own", "O staged beside two stages of 112 keys"), ("block_n=128,turns=none", FREE)],
+    (192, 192): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=96,turns=none", FREE)],
+    # Without turns they are as fast, and windows find no registers.
+    (256, 256): [("block_n=64", "64 keys divide the usual lengths"), ("block_n=80", WIDEST)],
 }
 SECTIONS_MB = (16, 32)
 FIELDS = ("head_dim", "head_dim_v", "causal", "consumer_warpgroups", "block_n", "stages", "q_buffers", "ctas_per_sm", "cluster", "overlap", "q_in_registers",
@@ -72,10 +72,11 @@ def measure(head_dims, seqlens, rounds):
 
     import contenders
     import tandem_c
+    from gpu_card import card
     from sources_digest import sources_digest
 
     tandem = tandem_c.Tandem()
-    record = {"device": torch.cuda.get_device_name(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    record = {"device": torch.cuda.get_device_name(), "card": card(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "sources_digest": sources_digest(), "sweep": []}
     for (head_dim, head_dim_v), candidates in CANDIDATES.items():
         if head_dims and head_dim not in head_dims:
@@ -104,16 +105,26 @@ def measure(head_dims, seqlens, rounds):
     return record
 
 
+def write(record, path):
+    """A point a line."""
+    head = json.dumps({key: value for key, value in record.items() if key != "sweep"}, indent=1)
+    points = ",\n".join("  " + json.dumps(point, separators=(",", ":")) for point in record["sweep"])
+    path.write_text(f'{head[:-2]},\n "sweep": [\n{points}\n ]\n}}\n')
+
+
 def scores(records, key):
-    """{seqlen: {candidate: mean of its rate over the best of its run}} and the candidates' descriptions."""
+    """{seqlen: {candidate: mean of its rate over the best of its run}} and the candidates' descriptions. Those of records that are no candidates
+    any more are left out."""
     collected, specs = {}, {}
+    standing = {f"{fields} section_mb={section}" for fields, _ in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB}
     for record in records:
         for point in record["sweep"]:
             if (point["head_dim"], point["head_dim_v"], point["causal"]) != key:
                 continue
-            best = max(point["tflops"][name] for name in point["specs"])
-            specs.update(point["specs"])
-            for name in point["specs"]:
+            names = standing & point["specs"].keys()
+            best = max(point["tflops"][name] for name in names)
+            specs.update({name: point["specs"][name] for name in sorted(names)})
+            for name in sorted(names):
                 collected.setdefault(point["seqlen"], {}).setdefault(name, []).append(point["tflops"][name] / best)
     return {n: {name: sum(v) / len(v) for name, v in found.items()} for n, found in sorted(collected.items())}, specs
 
@@ -180,7 +191,7 @@ def main():
     else:
         records = [measure(arguments.head_dims, arguments.seqlens, arguments.rounds)]
         target = arguments.output or ROOT / "bench/records" / f"{records[0]['date'][:19].replace(':', '')}-sweep.json"
-        target.write_text(json.dumps(records[0], indent=1) + "\n")
+        write(records[0], target)
         print("record:", target.name)
     text = table(records)
     print(text)

@@ -86,7 +86,7 @@ constexpr int shared_bytes_allowed(const ForwardSpec& spec) {
 // nullptr if the spec can be built, else the rule that it breaks.
 constexpr const char* broken_rule(const ForwardSpec& spec) {
   if (spec.head_dim < 16 || spec.head_dim > 256 || spec.head_dim % 16 != 0) return "head_dim must be a multiple of 16 from 16 to 256";
-  if (spec.head_dim_v < 16 || spec.head_dim_v > 256 || spec.head_dim_v % 16 != 0) return "head_dim_v must be a multiple of 16 from 16 to 256";
+  if (spec.head_dim_v < 16 || spec.head_dim_v > 256 || spec.head_dim_v % 8 != 0) return "head_dim_v must be a multiple of 8 from 16 to 256";
   if (spec.consumer_warpgroups < 1 || spec.consumer_warpgroups > 3) return "consumer_warpgroups must be 1, 2 or 3";
   if (spec.block_n < 16 || spec.block_n > 256 || spec.block_n % 16 != 0) return "block_n must be a multiple of 16 from 16 to 256";
   if (spec.stages < 1 || spec.stages > 4) return "stages must be 1 to 4";

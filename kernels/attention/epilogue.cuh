@@ -25,8 +25,7 @@ class Epilogue {
   // `row_in_tile`: first row of this warp. `buffer`: the staging tile, unused for registers.
   TANDEM_DEVICE void store(const TileInfo& tile, int row_in_tile, const Output& r_o, Softmax<kSpec>& softmax, unsigned char* buffer) const {
     const int first_row = tile.m_block * kSpec.block_m() + row_in_tile, lane = ptx::lane_index();
-    const bool has_sink = params_.sinks != nullptr && !(kSpec.ragged && tile.k_batch == kNoSequence);
-    const float sink = ptx::load_global_or(has_sink ? params_.sinks + ptx::warp_uniform(tile.head) : nullptr, -ptx::infinity());
+    const float sink = sink_of(params_, tile);
     float scale[tile::kRowsOfThread];
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
@@ -39,6 +38,12 @@ class Epilogue {
       store_through_shared(tile, r_o, scale, buffer, row_in_tile, lane);
     else
       store_from_registers(tile, r_o, scale, first_row, lane);
+  }
+
+  // -inf: none. Rows outside all sequences have none.
+  TANDEM_DEVICE static float sink_of(const ForwardParams& params, const TileInfo& tile) {
+    const bool exists = params.sinks != nullptr && !(kSpec.ragged && tile.k_batch == kNoSequence);
+    return ptx::load_global_or(exists ? params.sinks + ptx::warp_uniform(tile.head) : nullptr, -ptx::infinity());
   }
 
   // LSE of the first query of the tile's sequence and head.
@@ -77,8 +82,9 @@ class Epilogue {
 #pragma unroll
     for (int pair = 0; pair < kSpec.head_dim_v / 8; pair += 2) {
       const int piece = pair % 8 + lane / 16;
-      ptx::stmatrix_x4(base + (pair / 8) * kChunkBytes + tile::swizzled_offset(row, piece), packed(r_o, scale, 0, pair), packed(r_o, scale, 1, pair),
-                       packed(r_o, scale, 0, pair + 1), packed(r_o, scale, 1, pair + 1));
+      // A lone last piece takes columns that do not exist with it; the buffer has room for them, and TMA drops them.
+      const auto word = [&](int r, int p) { return p < kSpec.head_dim_v / 8 ? packed(r_o, scale, r, p) : 0u; };
+      ptx::stmatrix_x4(base + (pair / 8) * kChunkBytes + tile::swizzled_offset(row, piece), word(0, pair), word(1, pair), word(0, pair + 1), word(1, pair + 1));
     }
     ptx::fence_proxy_async_shared();  // ordinary stores above, TMA below
     ptx::warp_sync();

@@ -70,7 +70,7 @@ class ExactRows {
 #pragma unroll 1
     for (int distance = 16; distance > 0; distance /= 2) row_max = ptx::max(row_max, ptx::shuffle_xor(row_max, distance));
 
-    const float sink = ptx::load_global_or(params_.sinks == nullptr ? nullptr : params_.sinks + tile_.head, -ptx::infinity());
+    const float sink = Epilogue<kSpec>::sink_of(params_, tile_);
     // 64 columns at a time, with the weights computed again for each: short code counts here, not time.
 #pragma unroll 1
     for (int first_column = 0; first_column < params_.head_dim_v; first_column += 64) {

@@ -142,7 +142,9 @@ class Consumer {
         epilogue_(params),
         timeline_(params, warpgroup + 1),
         k_descriptor_(tile::descriptor_k_major(shared.k[0])),
-        v_descriptor_(tile::descriptor_n_major<kBlockN>(shared.v[0])) {}
+        v_descriptor_(tile::descriptor_n_major<kBlockN>(shared.v[0])) {
+    k_descriptor_.low += ptx::lane_index();  // see uniform()
+  }
 
   TANDEM_DEVICE void run() {
     if (kSpec.turns != Turns::none && warpgroup_ == 0) give_turn_to(0);  // the first turn
@@ -158,6 +160,7 @@ class Consumer {
       take_turn<Turns::gemm_issue>();
       issue_pv();  // in flight: PV of block 0
       pass_turn<Turns::gemm_issue>();
+      softmax_.complete();
       settle_pv();  // nothing in flight
       if constexpr (kSpec.ragged) {
         finish_tile(s_.tiles[tile_at_.stage], q);  // read again: nine registers less in the loop
@@ -217,46 +220,58 @@ class Consumer {
     return q;
   }
 
+  // A block of keys that every row of the warpgroup sees whole, or one that the mask cuts.
+  enum class Block { whole, cut };
+
   // All blocks of a tile, whose first QK is in flight.
   TANDEM_DEVICE void steps(const TileInfo& tile) {
-    const int tile_row = tile.m_block * kSpec.block_m(), lane = ptx::lane_index();
+    const int tile_row = tile.m_block * kSpec.block_m();
     const Seqlens<kSpec> seqlens(params_, tile);
-    const Mask<kSpec> mask(seqlens, tile_row + row_in_tile() + lane / 4, lane);
     const int first_block = seqlens.first_block(tile.m_block);
     // Blocks [first_whole, end_whole) are seen whole.
-    const int first_whole = seqlens.first_whole(tile_row + warpgroup_ * 64), end_whole = seqlens.end_whole(tile_row + warpgroup_ * 64);
+    const int first_whole = ptx::warp_uniform(seqlens.first_whole(tile_row + warpgroup_ * 64));
+    const int end_whole = ptx::warp_uniform(seqlens.end_whole(tile_row + warpgroup_ * 64));
     softmax_.reset();
     accumulate_ = false;
     int n_block = tile.end_block - 1;
+    {
+      const Mask<kSpec> mask = mask_of(seqlens, tile_row);
+      ptx::wgmma_wait_group<0>();  // nothing in flight
+      ptx::wgmma_settle(r_s_);
+      release_k();
+      cap();
+      if (n_block >= end_whole || n_block < first_whole) mask.apply_right(r_s_, n_block);
+      softmax<Block::cut>([] {});
+      softmax_.no_correction();
+      --n_block;
 
-    ptx::wgmma_wait_group<0>();  // nothing in flight
-    ptx::wgmma_settle(r_s_);
-    release_k();
-    cap();
-    if (n_block >= end_whole || n_block < first_whole) mask.apply(r_s_, n_block);
-    softmax([] {});
-    softmax_.no_correction();
-    --n_block;
-
-    if constexpr (kSpec.causal || kSpec.local) {
-      const int end_of_masked = end_whole > first_block ? end_whole : first_block;
+      if constexpr (kSpec.causal || kSpec.local) {
+        const int end_of_cut = end_whole > first_block ? end_whole : first_block;
 #pragma unroll 1
-      for (; n_block >= end_of_masked; --n_block) step<true>(mask, n_block);
+        for (; n_block >= end_of_cut; --n_block) step<Block::cut>([&] { mask.apply_right(r_s_, n_block); });
+      }
     }
+    if (n_block >= first_whole) softmax_.begin_sums();
 #pragma unroll 1
-    for (; n_block >= first_whole; --n_block) step<false>(mask, n_block);
+    for (; n_block >= first_whole; --n_block) step<Block::whole>([] {});
     if constexpr (kSpec.local) {
+      const Mask<kSpec> mask = mask_of(seqlens, tile_row);  // anew: four registers less in the loop above
 #pragma unroll 1
-      for (; n_block >= first_block; --n_block) step<true>(mask, n_block);
+      for (; n_block >= first_block; --n_block) step<Block::cut>([&] { mask.apply_left(r_s_, n_block); });
     }
 
     if constexpr (!kSpec.q_in_registers && !kOutputInQ) s_.q_ring.template release<1>(QPosition{q_stage_, 0});
     softmax_.rescale(r_o_);
   }
 
+  TANDEM_DEVICE static Mask<kSpec> mask_of(const Seqlens<kSpec>& seqlens, int tile_row) {
+    const int lane = ptx::lane_index();
+    return Mask<kSpec>(seqlens, tile_row + row_in_tile() + lane / 4, lane);
+  }
+
   // A block of keys: S = Q K^T, P = softmax(S); O += P V of the block before, whose P is in registers.
-  template <bool kMasked>
-  TANDEM_DEVICE void step(const Mask<kSpec>& mask, int n_block) {
+  template <Block kBlock, class ApplyMask>
+  TANDEM_DEVICE void step(ApplyMask&& apply_mask) {
     if constexpr (!kSpec.overlap) softmax_.rescale(r_o_);
     take_turn<Turns::gemm_issue>();
     if constexpr (kSpec.overlap) {
@@ -274,8 +289,8 @@ class Consumer {
     ptx::wgmma_settle(r_s_);
     release_k();
     cap();
-    if constexpr (kMasked) mask.apply(r_s_, n_block);
-    softmax([this] {
+    apply_mask();
+    softmax<kBlock>([this] {
       if constexpr (kSpec.overlap) settle_pv();  // nothing in flight
     });
   }
@@ -311,10 +326,13 @@ class Consumer {
     }
   }
 
-  template <class Drain>
+  template <Block kBlock, class Drain>
   TANDEM_DEVICE void softmax(Drain&& drain) {
     take_turn<Turns::exp_section>();
-    softmax_.by_row(r_s_, r_p_, drain);
+    if constexpr (kBlock == Block::cut || !kSpec.lazy_rescale)
+      softmax_.by_maximum(r_s_, r_p_, drain);
+    else
+      softmax_.by_sum(r_s_, r_p_, drain);
     timeline_.mark(TimelineEvent::softmax_done);
     pass_turn<Turns::exp_section>();
   }
@@ -356,7 +374,8 @@ class Consumer {
     timeline_.mark(TimelineEvent::pv_issued);
   }
 
-  // The same in all lanes, and the compiler told so: without it each descriptor passes through R2UR on its way to the tensor core.
+  // That of lane 0, in a uniform register. Without it each descriptor passes through R2UR on its way to the tensor core; and where the lanes
+  // agree anyway, and ptxas can tell, it drops the shuffle and is back at R2UR: so K's differ on purpose.
   TANDEM_DEVICE static ptx::SmemDescriptor uniform(ptx::SmemDescriptor descriptor) { return {ptx::warp_uniform(descriptor.low), descriptor.high}; }
 
   // S has landed: this warp no longer reads K.
@@ -395,7 +414,7 @@ class Consumer {
   Softmax<kSpec> softmax_;
   Epilogue<kSpec> epilogue_;
   Timeline<kSpec.timeline> timeline_;
-  ptx::SmemDescriptor k_descriptor_, v_descriptor_;  // of stage 0
+  ptx::SmemDescriptor k_descriptor_, v_descriptor_;  // of stage 0; K's in lane 0
   tile::RingPosition<kSpec.q_buffers> q_at_;
   tile::RingPosition<kSpec.stages> k_at_, v_at_;
   tile::RingPosition<kTileSlots> tile_at_;

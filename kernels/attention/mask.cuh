@@ -20,19 +20,26 @@ struct Mask {
     }
   }
 
-  TANDEM_DEVICE void apply(float (&r_scores)[kSpec.block_n / 2], int n_block) const {
+  // A block that the right end cuts, and perhaps the left one too.
+  TANDEM_DEVICE void apply_right(float (&r_scores)[kSpec.block_n / 2], int n_block) const {
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
       const int bound = end[row] - n_block * kSpec.block_n;
 #pragma unroll
       for (int e = 0; e < kSpec.block_n / 4; ++e)
         if (tile::accumulator_column(e) >= bound) r_scores[tile::accumulator_index(row, e)] = -ptx::infinity();
-      if constexpr (kSpec.local) {
-        const int least = first[row] - n_block * kSpec.block_n;
+    }
+    if constexpr (kSpec.local) apply_left(r_scores, n_block);
+  }
+
+  // A block that only the left end cuts.
+  TANDEM_DEVICE void apply_left(float (&r_scores)[kSpec.block_n / 2], int n_block) const {
 #pragma unroll
-        for (int e = 0; e < kSpec.block_n / 4; ++e)
-          if (tile::accumulator_column(e) < least) r_scores[tile::accumulator_index(row, e)] = -ptx::infinity();
-      }
+    for (int row = 0; row < tile::kRowsOfThread; ++row) {
+      const int least = first[row] - n_block * kSpec.block_n;
+#pragma unroll
+      for (int e = 0; e < kSpec.block_n / 4; ++e)
+        if (tile::accumulator_column(e) < least) r_scores[tile::accumulator_index(row, e)] = -ptx::infinity();
     }
   }
 };

@@ -57,10 +57,11 @@ struct Seqlens {
     return end > least ? end : least;
   }
 
-  // Blocks [first_whole, end_whole) are seen whole by each of the 64 queries from `row` on.
+  // Blocks [first_whole, end_whole) are seen whole by each of the 64 queries from `row` on, and by the time they are reached from the end each
+  // has met a key: so the block in which the mask of the first query ends is left out, even where it ends with the block.
   TANDEM_DEVICE int first_whole(int row) const { return (first_key(row + 63) + kSpec.block_n - 1) / kSpec.block_n; }
   TANDEM_DEVICE int end_whole(int row) const {
-    const int end = end_key(row);
+    const int end = kSpec.causal || kSpec.local ? end_key(row) - 1 : end_key(row);
     return end > 0 ? end / kSpec.block_n : 0;
   }
 

@@ -1,5 +1,8 @@
-// Online softmax in base 2. A thread holds parts of two rows; the quad shares a row. Scores come unscaled; P = exp2(S c - m c), c = scale log2 e.
-// With lazy rescale m may lag behind the true maximum by up to 2^kLazyBits: P is then at most 2^kLazyBits and the common factor cancels in O / l.
+// Online softmax in base 2. A thread holds parts of two rows; the quad shares a row. Scores come unscaled; P = exp2(c S - offset), c = scale log2 e.
+//
+// Any offset gives the right O / l as long as nothing leaves the range of FP32, so it need not be the maximum. The first block of a tile, and
+// blocks at the edge of the mask, take the maximum (by_maximum). Where every row has an offset the exps start at once, and the row's sum, which
+// is wanted anyway, tells when they have grown too large: then, and only then, they are scaled down (by_sum).
 #pragma once
 #include "attention/spec.hpp"
 #include "ptx/cvt.cuh"
@@ -9,15 +12,21 @@
 
 namespace tandem::attention {
 
+// A new maximum moves the offset when it exceeds it by this many bits.
 constexpr float kLazyBits = 8.0f;
-// |m c| from here on: the rounding of m c moves all exponents of a row by more than a bit, and they may leave the range of P. Such rows are
-// computed again from scores less the maximum (exact_rows.cuh): the check costs the loop one instruction a row.
+// What a thread's exps of a row and block may add up to: each of them then fits FP16, and P V has 112 bits left for V.
+constexpr float kLargeSum = 32768.0f;  // 2^15
+// Offsets from here on: their rounding moves all exponents of a row by more than a bit, and they may leave the range of P. Such rows are
+// computed again from scores less the maximum (exact_rows.cuh), as are those whose sum left the range of FP32.
 constexpr float kLargeExponent = 16777216.0f;  // 2^24
+// A row whose offset belongs to one of its scores has a sum of at least a half.
+constexpr float kLostSum = 0.25f;
 
 template <ForwardSpec kSpec>
 class Softmax {
  public:
   static constexpr int kPerRow = kSpec.block_n / 4;  // scores of a row that a thread holds
+  static constexpr int kBeforeDrain = kPerRow / 2;   // exps of row 1 that by_sum takes before it waits
   using Scores = float[kSpec.block_n / 2];
   using Probabilities = u32[kSpec.block_n / 16][4];
 
@@ -26,15 +35,12 @@ class Softmax {
   TANDEM_DEVICE void reset() {
 #pragma unroll
     for (int row = 0; row < tile::kRowsOfThread; ++row) {
-      row_max_[row] = -ptx::infinity();
+      offset_[row] = -ptx::infinity();
       row_sum_[row] = 0.0f;
       correction_[row] = 1.0f;
     }
     largest_ = 0.0f;
   }
-
-  // Whether some row of this warp met exponents that are too large to be right. Warp-uniform. A NaN is not large.
-  TANDEM_DEVICE bool out_of_range() const { return ptx::warp_any(largest_ >= kLargeExponent); }
 
   // After the first block of a tile: there is no O yet that would need a correction.
   TANDEM_DEVICE void no_correction() { correction_[0] = correction_[1] = 1.0f; }
@@ -42,11 +48,11 @@ class Softmax {
   // S -> P, row by row. While row 0 is exponentiated the maximum of row 1 is taken; while row 1 is, both rows are converted.
   // `drain` is called early in row 1: it may wait for whatever still reads the old P.
   template <class Drain>
-  TANDEM_DEVICE void by_row(Scores& s, Probabilities& p, Drain&& drain) {
+  TANDEM_DEVICE void by_maximum(Scores& s, Probabilities& p, Drain&& drain) {
     float partial[4] = {s[index(0, 0)], s[index(0, 1)], s[index(0, 2)], s[index(0, 3)]};
 #pragma unroll
     for (int e = 4; e < kPerRow; ++e) partial[e % 4] = ptx::max(partial[e % 4], s[index(0, e)]);
-    const float offset0 = update(0, quad_max(ptx::max(ptx::max(partial[0], partial[1]), ptx::max(partial[2], partial[3]))));
+    const float offset0 = take_maximum(0, quad_max(ptx::max(ptx::max(partial[0], partial[1]), ptx::max(partial[2], partial[3]))));
 
     float sum[2] = {0.0f, 0.0f};
     float max1[2] = {s[index(1, 0)], s[index(1, 1)]};
@@ -61,27 +67,53 @@ class Softmax {
       if (e == kPerRow / 2) row1 = quad_max(ptx::max_in_place(max1[0], max1[1]));
     }
     accumulate(0, sum[0] + sum[1]);
-
-    const float offset1 = update(1, row1);
-    sum[0] = sum[1] = 0.0f;
-    // Pairs of row 0 are converted from the kDrain-th exp on, those of row 1 as they come, kLag exps behind.
-    constexpr int kDrain = kPerRow > 4 ? 4 : kPerRow - 1;
-    constexpr int kLag = 8;
-#pragma unroll
-    for (int e = 0; e < kPerRow; ++e) {
-      exponentiate(s[index(1, e)], offset1, sum[e % 2]);
-      if (e == kDrain) drain();
-      if (e >= kDrain && e - kDrain < kPerRow / 2) convert(s, p, 0, e - kDrain);
-      if (e > kLag && e % 2 == 1) convert(s, p, 1, (e - kLag) / 2);
-    }
-    accumulate(1, sum[0] + sum[1]);
-#pragma unroll
-    for (int pair = kPerRow - kDrain; pair < kPerRow / 2; ++pair) convert(s, p, 0, pair);
-#pragma unroll
-    for (int pair = kPerRow > kLag ? (kPerRow - kLag) / 2 : 0; pair < kPerRow / 2; ++pair) convert(s, p, 1, pair);
+    const float offset1 = take_maximum(1, row1);
+    accumulate(1, second_row(s, p, offset1, drain));
   }
 
-  // Brings O, a sum over earlier blocks, to the maximum that P stands on now.
+  // The same for a block before which every row has an offset: nothing precedes the exps. The branch that looks at the sums also keeps ptxas
+  // from moving the wait in `drain` up among the exps that are to run beside it.
+  template <class Drain>
+  TANDEM_DEVICE void by_sum(Scores& s, Probabilities& p, Drain&& drain) {
+    float sum[2][2] = {};
+#pragma unroll
+    for (int e = 0; e < kPerRow; ++e) exponentiate(s[index(0, e)], offset_[0], sum[0][e % 2]);
+#pragma unroll
+    for (int e = 0; e < kBeforeDrain; ++e) exponentiate(s[index(1, e)], offset_[1], sum[1][e % 2]);
+    no_correction();
+    if (ptx::warp_any(sum[0][0] + sum[0][1] > kLargeSum || sum[1][0] + sum[1][1] > kLargeSum)) {
+      scale_down<kPerRow>(0, s, sum[0]);
+      scale_down<kBeforeDrain>(1, s, sum[1]);
+    }
+    drain();
+    int converted = 0;
+#pragma unroll
+    for (int e = kBeforeDrain; e < kPerRow; ++e) {
+      exponentiate(s[index(1, e)], offset_[1], sum[1][e % 2]);
+      // Pairs of row 0, then those of row 1 some exps behind, as evenly as they come.
+#pragma unroll
+      for (int pair = 0; pair < kPerRow; ++pair)
+        if (pair >= converted && pair < kPerRow * (e + 1 - kBeforeDrain) / (kPerRow - kBeforeDrain) && 2 * (pair - kPerRow / 2) + 8 < e) {
+          convert(s, p, pair / (kPerRow / 2), pair % (kPerRow / 2));
+          ++converted;
+        }
+    }
+#pragma unroll
+    for (int pair = 0; pair < kPerRow; ++pair)
+      if (pair >= converted) convert(s, p, pair / (kPerRow / 2), pair % (kPerRow / 2));
+    if (ptx::warp_any(sum[1][0] + sum[1][1] > kLargeSum)) {
+      scale_down<kPerRow>(1, s, sum[1]);
+#pragma unroll
+      for (int pair = 0; pair < kPerRow / 2; ++pair) convert(s, p, 1, pair);
+    }
+    accumulate(0, sum[0][0] + sum[0][1]);
+    accumulate(1, sum[1][0] + sum[1][1]);
+  }
+
+  // Before the first by_sum of a tile. A row without an offset has met nothing but S = -inf or NaN, which no finite input makes.
+  TANDEM_DEVICE void begin_sums() { offset_[0] = finite_offset(0), offset_[1] = finite_offset(1); }
+
+  // Brings O, a sum over earlier blocks, to the offset that P stands on now.
   template <int kCount>
   TANDEM_DEVICE void rescale(float (&o)[kCount]) {
     if constexpr (kSpec.lazy_rescale)
@@ -90,14 +122,25 @@ class Softmax {
     for (int i = 0; i < kCount; ++i) o[i] *= correction_[(i / 2) % 2];
   }
 
-  // After the last block: joins the quad's sums. Returns 1 / l, or 0 for a row that saw no key; lse gets the natural logarithm, -inf for such a row.
-  // `sink`: a logit that joins the sum, -inf: none.
-  TANDEM_DEVICE float finish(int row, float& lse, float sink) {
-    float sum = row_sum_[row];
-    sum += ptx::shuffle_xor(sum, 1);
-    sum += ptx::shuffle_xor(sum, 2);
-    return normalizer(ptx::multiply(finite_max(row), scale_), sum, sink, lse);
+  // After the last block: joins the quad's sums.
+  TANDEM_DEVICE void complete() {
+#pragma unroll
+    for (int row = 0; row < tile::kRowsOfThread; ++row) {
+      row_sum_[row] += ptx::shuffle_xor(row_sum_[row], 1);
+      row_sum_[row] += ptx::shuffle_xor(row_sum_[row], 2);
+    }
   }
+
+  // Of a complete tile: whether some row of this warp met exponents that are too large to be right, or has an offset that stands far above all
+  // of its scores. Warp-uniform. A NaN is neither.
+  TANDEM_DEVICE bool out_of_range() const {
+    const auto lost = [this](int row) { return row_sum_[row] < kLostSum && offset_[row] != -ptx::infinity(); };
+    return ptx::warp_any(lost(0) || lost(1) || largest_ >= kLargeExponent);
+  }
+
+  // Of a complete tile: returns 1 / l, or 0 for a row that saw no key; lse gets the natural logarithm, -inf for such a row.
+  // `sink`: a logit that joins the sum, -inf: none.
+  TANDEM_DEVICE float finish(int row, float& lse, float sink) const { return normalizer(finite_offset(row), row_sum_[row], sink, lse); }
 
   // 1 / l of a row whose exps, taken from 2^`offset`, have the sum `sum`.
   TANDEM_DEVICE static float normalizer(float offset, float sum, float sink, float& lse) {
@@ -117,20 +160,58 @@ class Softmax {
     return ptx::max(value, ptx::shuffle_xor(value, 2));
   }
 
-  TANDEM_DEVICE float finite_max(int row) const { return row_max_[row] == -ptx::infinity() ? 0.0f : row_max_[row]; }
+  TANDEM_DEVICE float finite_offset(int row) const { return offset_[row] == -ptx::infinity() ? 0.0f : offset_[row]; }
 
   // Takes in the block's maximum; returns the offset of the exponents. Sets the correction that O and the row sum need.
-  TANDEM_DEVICE float update(int row, float block_max) {
-    float wanted = ptx::max(block_max, row_max_[row]);
-    if (kSpec.lazy_rescale && (wanted - row_max_[row]) * scale_ <= kLazyBits) wanted = row_max_[row];
-    const float old = row_max_[row];
-    row_max_[row] = wanted;
-    const float base = finite_max(row);
-    const float offset = ptx::multiply(base, scale_);
-    // Between two rounded offsets, so that it is exactly what P of the old and of the new offset differ by.
-    correction_[row] = ptx::exp2_approx(ptx::multiply(old, scale_) - offset);
+  TANDEM_DEVICE float take_maximum(int row, float block_max) {
+    const float old = offset_[row];
+    const float own = block_max == -ptx::infinity() ? block_max : ptx::multiply(block_max, scale_);
+    offset_[row] = own > old + (kSpec.lazy_rescale ? kLazyBits : 0.0f) ? own : old;
+    const float offset = finite_offset(row);
+    correction_[row] = ptx::exp2_approx(old - offset);
     largest_ = ptx::max(largest_, ptx::abs(offset));
     return offset;
+  }
+
+  // The exps of row 1 with the conversion of both rows in their shadow. Returns their sum.
+  template <class Drain>
+  TANDEM_DEVICE float second_row(Scores& s, Probabilities& p, float offset, Drain&& drain) {
+    float sum[2] = {0.0f, 0.0f};
+    // Pairs of row 0 are converted from the kDrain-th exp on, those of row 1 as they come, kLag exps behind.
+    constexpr int kDrain = kPerRow > 4 ? 4 : kPerRow - 1;
+    constexpr int kLag = 8;
+#pragma unroll
+    for (int e = 0; e < kPerRow; ++e) {
+      exponentiate(s[index(1, e)], offset, sum[e % 2]);
+      if (e == kDrain) drain();
+      if (e >= kDrain && e - kDrain < kPerRow / 2) convert(s, p, 0, e - kDrain);
+      if (e > kLag && e % 2 == 1) convert(s, p, 1, (e - kLag) / 2);
+    }
+#pragma unroll
+    for (int pair = kPerRow - kDrain; pair < kPerRow / 2; ++pair) convert(s, p, 0, pair);
+#pragma unroll
+    for (int pair = kPerRow > kLag ? (kPerRow - kLag) / 2 : 0; pair < kPerRow / 2; ++pair) convert(s, p, 1, pair);
+    return sum[0] + sum[1];
+  }
+
+  // The first kCount exps of a row, if they have grown too large: divides them by the largest and moves the row's offset by as much. What a row
+  // gets depends on that row alone; the bits of one that has not grown stay.
+  template <int kCount>
+  TANDEM_DEVICE void scale_down(int row, Scores& s, float (&sum)[2]) {
+    const bool large = quad_max(sum[0] + sum[1]) > kLargeSum;
+    float largest = 1.0f;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) largest = ptx::max(largest, s[index(row, e)]);
+    largest = quad_max(largest);
+    const float old = offset_[row];
+    offset_[row] = large ? old + ptx::log2_approx(largest) : old;
+    largest_ = ptx::max(largest_, ptx::abs(offset_[row]));
+    const float factor = ptx::exp2_approx(old - offset_[row]);
+    correction_[row] *= factor;
+    sum[0] *= factor;
+    sum[1] *= factor;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) s[index(row, e)] *= factor;
   }
 
   TANDEM_DEVICE void exponentiate(float& score, float offset, float& sum) {
@@ -145,10 +226,10 @@ class Softmax {
   }
 
   float scale_;
-  float row_max_[tile::kRowsOfThread];
+  float offset_[tile::kRowsOfThread];  // -inf: no key seen yet
   float row_sum_[tile::kRowsOfThread];
-  float largest_;                          // |m c| over the blocks of the tile
-  float correction_[tile::kRowsOfThread];  // exp2((old maximum - new maximum) c) of the last block
+  float largest_;                          // |offset| over the blocks of the tile
+  float correction_[tile::kRowsOfThread];  // exp2(old offset - new offset) of the last block
 };
 
 }  // namespace tandem::attention

@@ -27,7 +27,7 @@ enum class Scheduler : int {
 struct ForwardSpec {
   DType dtype = DType::bf16;
   int head_dim = 128;    // width of the Q and K tiles, a multiple of 16; the tensors may be 8 narrower
-  int head_dim_v = 128;  // width of the V and O tiles
+  int head_dim_v = 128;  // width of the V and O tiles, a multiple of 8: here the instruction's N, there its K
   bool causal = false;   // two trip counts and a mask: worth a kernel of its own
   bool local = false;    // windows and attention chunks: visible keys have a lower end too; with causal the upper end stays the diagonal
   bool softcap = false;  // a second instruction of the exp unit for each score
@@ -42,7 +42,7 @@ struct ForwardSpec {
 
   bool overlap = true;          // PV of a block runs while the softmax of the next is computed
   bool q_in_registers = false;  // fewer shared-memory reads, and the Q buffer is free at once
-  bool lazy_rescale = true;     // leave O on an old maximum until the new one exceeds it by 2^8
+  bool lazy_rescale = true;     // leave O on an old offset while the exps fit; false: the maximum of every block
   Turns turns = Turns::gemm_issue;
   OutputStage output_stage = OutputStage::registers;
   Scheduler scheduler = Scheduler::dynamic_persistent;

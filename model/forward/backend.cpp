@@ -55,8 +55,9 @@ Result<Choice> choose_kernel(const ForwardProblem& asked) {
     if (const KernelImage* kernel = find_image(plan.value().spec)) return Choice{kernel, plan.value().spec, plan.value().reason};
   if (overridden) {
     if (!plan.ok()) return plan.status();
-    return Status(StatusCode::unsupported,
-                  fmt::format("the model does not hold {}; take it into kMaskedTiles of model/forward/masked.hpp to play it", name_of(plan.value().spec)));
+    return Status(
+        StatusCode::unsupported,
+        fmt::format("the model does not hold {}; take it into kMaskedTiles or kOddTiles of model/forward/masked.hpp to play it", name_of(plan.value().spec)));
   }
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < kPlayedCount; ++i) {

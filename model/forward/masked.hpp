@@ -33,6 +33,13 @@ inline constexpr MaskedTile kMaskedTiles[] = {
 
 inline constexpr std::size_t kMaskedCount = std::size(kMaskedKinds) * std::size(kMaskedTiles);
 
+// Tiles of V that are no multiple of 16 wide.
+inline constexpr ForwardSpec kOddTiles[] = {
+    {.head_dim = 80, .head_dim_v = 72, .consumer_warpgroups = 3, .block_n = 112, .output_stage = OutputStage::own},
+    {.dtype = DType::fp16, .head_dim = 128, .head_dim_v = 120, .causal = true, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own},
+    {.head_dim = 96, .head_dim_v = 88, .causal = true, .block_n = 64},
+};
+
 constexpr ForwardSpec masked_forward(std::size_t index) {
   const MaskedKind& kind = kMaskedKinds[index % std::size(kMaskedKinds)];
   const MaskedTile& tile = kMaskedTiles[index / std::size(kMaskedKinds)];

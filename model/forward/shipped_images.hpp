@@ -15,9 +15,13 @@ using Entry = void (*)(const void* params);
 // Translation units that the kernels are spread over.
 inline constexpr std::size_t kParts = TANDEM_MODEL_PARTS;
 
-// First the shipped kernels, then kMasked.
-inline constexpr std::size_t kPlayedCount = kShippedCount + kMaskedCount;
-constexpr ForwardSpec played_forward(std::size_t index) { return index < kShippedCount ? shipped_forward(index) : masked_forward(index - kShippedCount); }
+// First the shipped kernels, then those with masks, then kOddTiles.
+inline constexpr std::size_t kPlayedCount = kShippedCount + kMaskedCount + std::size(kOddTiles);
+constexpr ForwardSpec played_forward(std::size_t index) {
+  if (index < kShippedCount) return shipped_forward(index);
+  index -= kShippedCount;
+  return index < kMaskedCount ? masked_forward(index) : kOddTiles[index - kMaskedCount];
+}
 
 // The kernel of that index, which must be kPart modulo kParts.
 template <std::size_t kPart>

@@ -17,7 +17,7 @@ ForwardSpec base_spec(const ForwardProblem& problem) {
   ForwardSpec spec;
   spec.dtype = problem.type == ElementType::bf16 ? DType::bf16 : DType::fp16;
   spec.head_dim = tile_width(problem.head_dim);
-  spec.head_dim_v = tile_width(problem.head_dim_v);
+  spec.head_dim_v = tile_width_v(problem.head_dim_v);
   spec.causal = problem.causal;
   spec.local = problem.local();
   spec.softcap = problem.softcap;
@@ -28,7 +28,10 @@ ForwardSpec base_spec(const ForwardProblem& problem) {
 // Queries and keys of a sequence, as far as the host knows them.
 std::int64_t shorter_side(const ForwardProblem& problem) { return std::min(problem.expected_q(), problem.expected_k()); }
 
-bool same_tile(const ForwardSpec& a, const ForwardSpec& b) { return a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v && a.causal == b.causal; }
+// Whether a line serves a spec: 8 columns of V more or less make no other schedule.
+bool same_tile(const ForwardSpec& line, const ForwardSpec& spec) {
+  return line.head_dim == spec.head_dim && line.head_dim_v == tile_width(spec.head_dim_v) && line.causal == spec.causal;
+}
 
 std::int64_t tiles_of(const ForwardSpec& spec, const ForwardProblem& problem) {
   if (problem.packed_q) return (problem.seqlen_q + spec.block_m() - 1) / spec.block_m() * problem.num_heads;
@@ -128,6 +131,8 @@ ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
             spec.turns = warpgroups > 1 ? Turns::gemm_issue : Turns::none;
             // One warpgroup alone on a multiprocessor has nobody to hide its softmax behind.
             if (warpgroups * ctas < 2 || warpgroups * ctas > 3 || budget::broken_rule(spec) != nullptr) continue;
+            // Nobody has looked at what ptxas makes of it: some registers stay free, more where windows keep ends at hand.
+            if (budget::register_ledger(spec).total() + (spec.local ? 10 : 4) > budget::register_split(spec).consumer) continue;
             const double cycles = predicted_cycles(spec, problem, device);
             if (cycles < best_cycles) {
               best = spec;
@@ -147,11 +152,15 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
   if (const TunedLine* line = tuned_line(base, problem, device)) {
     plan.spec = line->spec;
     plan.spec.dtype = base.dtype;
+    plan.spec.head_dim_v = base.head_dim_v;
     plan.spec.local = base.local;
     plan.spec.softcap = base.softcap;
     plan.spec.ragged = base.ragged;
     // With O of 256 columns, ends of windows and of sequences together leave registers for 64 keys: at 80 ptxas spills.
     if (base.local && base.ragged && base.head_dim_v > 192) plan.spec.block_n = std::min(plan.spec.block_n, 64);
+    // With a softcap the softmax is longer than the GEMMs of the other warpgroup: nobody waits for a turn. Measured: at head dim 128 turns cost 2 %,
+    // from 192 on, where the GEMMs are longer, they gain as much.
+    if (base.softcap && base.head_dim + base.head_dim_v < 384) plan.spec.turns = Turns::none;
     section_bytes = std::min<std::int64_t>(section_bytes, std::int64_t{line->section_mb} << 20);
     plan.reason = fmt::format("measured: {}", line->reason);
     plan.tuned = true;

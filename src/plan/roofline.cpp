@@ -30,8 +30,8 @@ Roofline roofline(const ForwardSpec& spec) {
   constexpr double kTensorCyclesLost = 0.86;          // measured, a FP32 warp instruction beside WGMMA
   roof.interference = fp32 / 4 * kTensorCyclesLost;
 
-  // Maximum, exp, half a conversion beside the FP32 instructions, and about a tenth for loop, barriers and descriptors.
-  roof.issue = 1.1 * (fp32 + elements * 2.5 / 32) / 4;
+  // Exp, half a conversion, and without lazy rescale a maximum beside the FP32 instructions; about a tenth for loop, barriers and descriptors.
+  roof.issue = 1.1 * (fp32 + elements * (spec.lazy_rescale ? 1.5 : 2.5) / 32) / 4;
 
   // A WGMMA reads B once, and A unless it is in registers; K and V arrive once for all warpgroups.
   const double q_reads = spec.q_in_registers ? 0.0 : warpgroups * 64 * d * 2;

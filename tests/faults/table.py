@@ -82,7 +82,7 @@ FAULTS = [
     # ---- WGMMA
     ("scores_read_in_flight", "own", FORWARD, "ptx::wgmma_wait_group<1>();  // in flight: PV\n    } else {", "ptx::wgmma_wait_group<2>();\n    } else {",
      [("accumulator_in_flight", "accumulator")]),
-    ("first_scores_not_waited_for", "registers", FORWARD, "ptx::wgmma_wait_group<0>();  // nothing in flight\n    ptx::wgmma_settle(r_s_);", "",
+    ("first_scores_not_waited_for", "registers", FORWARD, "ptx::wgmma_wait_group<0>();  // nothing in flight\n      ptx::wgmma_settle(r_s_);", "",
      [("accumulator_in_flight", "accumulator"), ("race", "k[")]),
     ("group_not_committed", "own", FORWARD, "ptx::wgmma_commit_group();\n    accumulate_ = true;", "accumulate_ = true;",
      [("accumulator_in_flight", "accumulator")]),
@@ -132,7 +132,7 @@ FAULTS = [
     ("one_warp_skips_a_collective", "own", EPILOGUE, "if (ptx::lane_index() == 0) ptx::tma_store_wait_read<0>();\n      ptx::warp_sync();",
      "if (ptx::lane_index() == 0) { ptx::tma_store_wait_read<0>(); ptx::warp_sync(); }", [("diverged_warp", "")]),
     # ---- edges
-    ("unmasked_tail", "own", FORWARD, "if (n_block >= end_whole || n_block < first_whole) mask.apply(r_s_, n_block);", "", [("wrong_result", "out")]),
+    ("unmasked_tail", "own", FORWARD, "if (n_block >= end_whole || n_block < first_whole) mask.apply_right(r_s_, n_block);", "", [("wrong_result", "out")]),
     ("mask_one_key_too_far", "registers", "attention/seqlens.cuh", "end = smaller(position + 1, end);", "end = smaller(position + 2, end);", [("wrong_result", "out")]),
     ("rows_past_the_end_stored", "registers", EPILOGUE, "if (query < seqlen_q(tile) && column < params_.head_dim_v)", "if (column < params_.head_dim_v)",
      [("global_out_of_bounds", "out"), ("global_overwrite", "out")]),

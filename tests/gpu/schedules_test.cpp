@@ -5,6 +5,7 @@
 
 #include "backends/backend.hpp"
 #include "cuda_device.hpp"
+#include "schedules_tried.hpp"
 #include "support/compare.hpp"
 #include "support/forward_case.hpp"
 #include "support/forward_run.hpp"
@@ -12,11 +13,6 @@
 
 namespace tandem::testing {
 namespace {
-
-struct Schedule {
-  std::int64_t head_dim, head_dim_v;
-  const char* fields;
-};
 
 class HopperSchedules : public ::testing::TestWithParam<Schedule> {
  protected:
@@ -42,12 +38,9 @@ class HopperSchedules : public ::testing::TestWithParam<Schedule> {
 TEST_P(HopperSchedules, GivesTheResultsOfTheReference) {
   const Schedule& schedule = GetParam();
   const bool clustered = std::string_view(schedule.fields).find("cluster=2") != std::string_view::npos;
-  const struct {
-    std::int64_t batch, seqlen_q, seqlen_k, heads, heads_kv;
-  } shapes[] = {{1, 1, 1, 1, 1}, {2, 129, 300, 4, 2}, {1, 700, 513, 6, 3}, {3, 255, 127, 2, 1}, {1, 64, 1763, 3, 3}, {3, 200, 200, 24, 8}};
   for (const bool causal : {false, true}) {
     if (causal && clustered) continue;
-    for (const auto& shape : shapes)
+    for (const ScheduleShape& shape : kScheduleShapes)
       for (const ElementType type : {ElementType::bf16, ElementType::fp16}) {
         ForwardCase c;
         c.problem = make_problem(type, {.batch = shape.batch,
@@ -79,22 +72,7 @@ std::string name_of_schedule(const ::testing::TestParamInfo<Schedule>& parameter
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    hopper, HopperSchedules,
-    ::testing::Values(Schedule{128, 128, "scheduler=single_tile"}, Schedule{128, 128, "scheduler=static_persistent"},
-                      Schedule{128, 128, "cluster=2,scheduler=static_persistent"}, Schedule{128, 128, "cluster=2,scheduler=single_tile,turns=none"},
-                      Schedule{128, 128, "q_in_registers=false,q_buffers=2,output_stage=own"}, Schedule{128, 128, "output_stage=q_buffer"},
-                      Schedule{128, 128, "q_in_registers=false,output_stage=q_buffer"}, Schedule{128, 128, "output_stage=registers"},
-                      Schedule{128, 128, "overlap=false,turns=exp_section"}, Schedule{128, 128, "overlap=false,turns=gemm_issue"},
-                      Schedule{128, 128, "turns=exp_section"}, Schedule{128, 128, "turns=none"}, Schedule{128, 128, "lazy_rescale=false"},
-                      Schedule{128, 128, "block_n=96,stages=3"}, Schedule{128, 128, "block_n=80,stages=1"}, Schedule{128, 128, "block_n=64,stages=4"},
-                      Schedule{64, 64, "consumer_warpgroups=1,ctas_per_sm=2,block_n=96,turns=none,q_in_registers=true,output_stage=own"},
-                      Schedule{64, 64, "consumer_warpgroups=3,ctas_per_sm=1,block_n=112,turns=exp_section,q_in_registers=false,output_stage=own"},
-                      Schedule{64, 64, "consumer_warpgroups=2,ctas_per_sm=1,q_in_registers=true,block_n=192,output_stage=own"},
-                      Schedule{192, 128, "cluster=2,scheduler=static_persistent"}, Schedule{256, 256, "block_n=80,output_stage=q_buffer"},
-                      Schedule{256, 256, "cluster=2,scheduler=static_persistent"},
-                      Schedule{80, 80, "consumer_warpgroups=2,block_n=128,cluster=2,scheduler=single_tile"}),
-    name_of_schedule);
+INSTANTIATE_TEST_SUITE_P(hopper, HopperSchedules, ::testing::ValuesIn(kSchedulesTried), name_of_schedule);
 
 }  // namespace
 }  // namespace tandem::testing

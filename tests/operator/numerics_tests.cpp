@@ -124,6 +124,58 @@ TEST_P(OperatorTest, BC39_HugePositiveLogitsReturnTheValue) {
   }
 }
 
+// Kernels that walk over the keys keep exponents relative to what they have seen so far. Here the scores outgrow it: step by step, at one key,
+// by less and by more than each format holds, towards the first key and towards the last.
+TEST_P(OperatorTest, Contract7_ScoresMayRiseByAnyAmountAlongTheKeys) {
+  struct Setting {
+    const char* name;
+    double (*score)(double position);  // position: 0 at one end of the keys, 1 at the other
+  };
+  const Setting settings[] = {
+      {"slope of 5", [](double x) { return 5.0 * x; }},
+      {"slope of 60", [](double x) { return 60.0 * x; }},
+      {"slope of 400", [](double x) { return 400.0 * x; }},
+      {"slope of 5,000", [](double x) { return 5000.0 * x; }},
+      {"step of 9", [](double x) { return x > 0.7 ? 9.0 : 0.0; }},
+      {"step of 12", [](double x) { return x > 0.7 ? 12.0 : 0.0; }},
+      {"step of 80", [](double x) { return x > 0.7 ? 80.0 : 0.0; }},
+      {"step of 100", [](double x) { return x > 0.7 ? 100.0 : 0.0; }},
+      {"step of 3,000", [](double x) { return x > 0.7 ? 3000.0 : 0.0; }},
+      {"steps of 11 and 11", [](double x) { return x > 0.9   ? 22.0
+                                                   : x > 0.5 ? 11.0
+                                                             : 0.0; }},
+      {"last key 30 above", [](double x) { return x == 1.0 ? 30.0 : 0.0; }},
+      {"far below zero", [](double x) { return -2000.0 + 50.0 * x; }},
+  };
+  for (const ElementType type : types()) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [seqlen, head_dim] : {std::pair{389, 64}, {640, 128}}) {
+        const ForwardProblem p = make_problem(type, {.seqlen_q = seqlen, .seqlen_k = seqlen, .head_dim = head_dim, .causal = causal});
+        if (!fits(p)) continue;
+        ForwardCase c = usual(p);
+        c.softmax_scale = 0.125f;
+        for (const Setting& setting : settings) {
+          SCOPED_TRACE(setting.name);
+          for (const bool towards_first : {true, false}) {
+            ForwardInputs inputs = make_inputs(c);
+            inputs.q.set(with_first_column(tiny(q_shape(p), 1), 8.0f));
+            Values k = tiny(k_shape(p), 2);
+            for (std::int64_t j = 0; j < seqlen; ++j) {
+              const double position = static_cast<double>(towards_first ? seqlen - 1 - j : j) / static_cast<double>(seqlen - 1);
+              k.at(0, j, 0, 0) = static_cast<float>(setting.score(position));
+            }
+            inputs.k.set(k);
+            const auto result = expect_right(c, inputs);
+            if (result != nullptr) {
+              EXPECT_TRUE(every_row_is_defined(c, *result));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // 64 products of +-4096 * 4096: logits of +-2^30, exact in fp32.
 TEST_P(OperatorTest, Contract7_LogitsOfPlusAndMinusABillion) {
   for (const ElementType type : types()) {

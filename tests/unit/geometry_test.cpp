@@ -298,6 +298,12 @@ void expect_contract_masks(const LocalMask& local = {}) {
       for (int warpgroup = 0; warpgroup < kSpec.consumer_warpgroups; ++warpgroup) {
         const int first_row = m_block * kSpec.block_m() + warpgroup * 64;
         const int first_whole = seqlens.first_whole(first_row), end_whole = seqlens.end_whole(first_row);
+        const int end_of_sums = std::min(end_whole, end_block - 1);  // the first block that is visited takes the maximum in any case
+        for (std::int64_t query = first_row; query < std::min<std::int64_t>(first_row + 64, seqlen_q) && end_of_sums > first_whole; ++query) {
+          bool has_offset = false;
+          for (std::int64_t key = end_of_sums * kSpec.block_n; key < seqlen_k; ++key) has_offset = has_offset || visible(shape, query, key);
+          ASSERT_TRUE(has_offset) << "query " << query << " meets its first key in a block that takes no maximum";
+        }
         for (int thread = 0; thread < 128; ++thread) {
           const int lane = thread % 32, row_of_thread = first_row + thread / 32 * 16 + lane / 4;
           const Mask<kSpec> mask(seqlens, row_of_thread, lane);
@@ -306,8 +312,11 @@ void expect_contract_masks(const LocalMask& local = {}) {
             std::fill(std::begin(scores), std::end(scores), 1.0f);
             if (n_block < first_block || n_block == end_block)
               std::fill(std::begin(scores), std::end(scores), -INFINITY);
-            else if (n_block >= end_whole || n_block < first_whole)
-              mask.apply(scores, n_block);
+            else if (n_block >= end_whole || n_block == end_block - 1)
+              mask.apply_right(scores, n_block);
+            else if constexpr (kSpec.local) {
+              if (n_block < first_whole) mask.apply_left(scores, n_block);
+            }
             for (int i = 0; i < kSpec.block_n / 2; ++i) {
               // Element i of a thread, as the PTX ISA lays out the accumulator of m64nNk16.
               const std::int64_t query = row_of_thread + 8 * (i / 2 % 2), key = n_block * kSpec.block_n + 8 * (i / 4) + 2 * (lane % 4) + i % 2;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <limits>
 
@@ -37,7 +38,7 @@ void expect_good_plan(const ForwardProblem& problem) {
   EXPECT_EQ(budget::broken_rule(spec), nullptr);
   EXPECT_EQ(spec.dtype, problem.type == ElementType::bf16 ? DType::bf16 : DType::fp16);
   EXPECT_EQ(spec.head_dim, (problem.head_dim + 15) / 16 * 16);
-  EXPECT_EQ(spec.head_dim_v, (problem.head_dim_v + 15) / 16 * 16);
+  EXPECT_EQ(spec.head_dim_v, std::max<std::int64_t>(16, (problem.head_dim_v + 7) / 8 * 8));
   EXPECT_EQ(spec.causal, problem.causal);
   EXPECT_EQ(plan.geometry.threads, 128 * (spec.consumer_warpgroups + 1));
   EXPECT_EQ(plan.geometry.shared_bytes, budget::shared_ledger(spec).total());
@@ -61,7 +62,7 @@ TEST(Planner, ServesEveryPairOfHeadDims) {
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       ASSERT_EQ(budget::broken_rule(plan.value().spec), nullptr) << to_text(plan.value().spec);
       ASSERT_EQ(plan.value().spec.head_dim, tile_width(head_dim));
-      ASSERT_EQ(plan.value().spec.head_dim_v, tile_width(head_dim_v));
+      ASSERT_EQ(plan.value().spec.head_dim_v, tile_width_v(head_dim_v));
     }
 }
 
@@ -122,6 +123,17 @@ TEST(Planner, AnswersTheSameEveryTime) {
     const auto first = plan_forward(problem(96, 96, causal), {}), second = plan_forward(problem(96, 96, causal), {});
     EXPECT_EQ(first.value().spec, second.value().spec);
     EXPECT_EQ(first.value().reason, second.value().reason);
+  }
+}
+
+TEST(Planner, ASoftcapWaitsForNoTurnWhereItsSoftmaxIsLongerThanTheGemms) {
+  for (const bool causal : {false, true}) {
+    ForwardProblem capped = problem(128, 128, causal);
+    capped.softcap = true;
+    EXPECT_EQ(plan_forward(capped, {}).value().spec.turns, Turns::none);
+    EXPECT_EQ(plan_forward(problem(128, 128, causal), {}).value().spec.turns, Turns::gemm_issue);
+    capped.head_dim = capped.head_dim_v = 256;
+    EXPECT_EQ(plan_forward(capped, {}).value().spec.turns, Turns::gemm_issue);
   }
 }
 

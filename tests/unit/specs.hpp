@@ -23,7 +23,7 @@ class RandomSpecs {
   ForwardSpec any() {
     ForwardSpec spec;
     spec.dtype = pick({DType::fp16, DType::bf16});
-    spec.head_dim = 16 * between(1, 16);
+    spec.head_dim = 8 * between(2, 32);
     spec.head_dim_v = between(0, 1) == 0 ? spec.head_dim : 16 * between(1, 16);
     spec.causal = flag();
     spec.consumer_warpgroups = between(1, 3);

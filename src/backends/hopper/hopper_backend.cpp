@@ -140,6 +140,11 @@ class HopperBackend final : public Backend {
       plan.value().geometry = make_geometry(plan.value().spec, problem_of_part(problem, 0), shape_.multiprocessors, std::atoll(section) << 20);
     if (!plan.ok()) return plan.status();
     auto function = kernels_.get(plan.value().spec);
+    if (!function.ok() && plan.value().spec.head_dim_v % 16 != 0) {
+      // Without a compiler: packs hold the widths that ship, and the next one serves too.
+      plan.value().spec.head_dim_v = tile_width(plan.value().spec.head_dim_v);
+      if (auto wider = kernels_.get(plan.value().spec); wider.ok()) function = std::move(wider);
+    }
     if (!function.ok()) return function.status();
     CUfunction prepare = nullptr;
     if (problem.ragged()) {
