@@ -309,6 +309,8 @@ std::vector<CheckCase> fixed_cases() {
       "seqlen_q=129,seqlen_k=700,head_dim=128,window=0:0",
       "seqlen_q=255,seqlen_k=100,window=5:7",  // most rows see no key
       "seqlen_q=99,seqlen_k=260,window=-1:3,dtype=fp16",
+      "seqlen_q=301,seqlen_k=70,window=-1:5",  // positions before the first key, and a side without an end
+      "seqlen_q=301,seqlen_k=70,window=5:-1",
       "seqlen_q=99,seqlen_k=260,window=130:-1,head_dim=256",
       "seqlen_q=70,seqlen_k=70,window=1000000000000:1000000000000,causal=1",
       "seqlen_q=300,seqlen_k=300,attention_chunk=128,causal=1",

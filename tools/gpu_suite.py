@@ -45,9 +45,10 @@ def run(command, seconds, environment=None):
     """(state, seconds taken, output)."""
     begin = time.time()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds, env={**os.environ, **(environment or {})})
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds,
+                              env={**os.environ, "TANDEM_TEST_TRACE": "1", **(environment or {})})
         state = "passed" if done.returncode == 0 else f"failed ({done.returncode})"
-        output = done.stdout + done.stderr
+        output = done.stdout
     except subprocess.TimeoutExpired as expired:
         state = f"no end within {seconds} s"
         output = (expired.stdout or b"").decode(errors="replace") if isinstance(expired.stdout, bytes) else expired.stdout or ""
@@ -57,7 +58,8 @@ def run(command, seconds, environment=None):
 def announce(name, job):
     """A line as soon as a process ends; of one that did not, where it stood."""
     state, taken, output = job.result()
-    stood = "" if state == "passed" else next((line for line in reversed(output.splitlines()) if line.startswith("[ RUN")), "")
+    stood = "" if state == "passed" else "; ".join(
+        next((line for line in reversed(output.splitlines()) if line.startswith(mark)), "") for mark in ("[ RUN", "[ case"))
     print(f"{name}: {state}, {taken} s {stood}", flush=True)
 
 
@@ -124,7 +126,7 @@ def main() -> int:
             if test != PRIMITIVES:
                 submit(queue, test, test, seconds, arguments.filter or "-*Random*")
         for shard in range(0 if arguments.filter else RANDOM_SHARDS):
-            submit(queue if RANDOM_SHARDS == 1 else beside, f"random {shard + 1}/{RANDOM_SHARDS}", "operator_hopper", TESTS["operator_hopper"], "*Random*",
+            submit(queue if RANDOM_SHARDS == 1 else beside, f"random {shard + 1} of {RANDOM_SHARDS}", "operator_hopper", TESTS["operator_hopper"], "*Random*",
                    {"TANDEM_TEST_SHARD": f"{shard}/{RANDOM_SHARDS}"})
         for tool in () if arguments.no_sanitizers else SANITIZERS:
             command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", "--print-limit", "5", str(arguments.build / "bin" / "operator_hopper"),

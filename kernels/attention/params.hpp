@@ -41,8 +41,9 @@ struct StridedTensor {
   long long stride_batch, stride_row, stride_head;
 };
 
-// An open side of a window.
-constexpr int kOpen = 0x7fffffff;
+// Sides of windows and lengths of chunks that reach further than any key are cut to this much beyond the last one, open sides too. So no position
+// plus or minus one of them leaves 32 bits. A comparison in the kernel could not see to that: of `w > p ? 0 : p - w` NVVM makes max(p - w, 0).
+constexpr int kBeyondKeys = 256;
 
 struct ForwardParams {
   TensorMap q_map, k_map, v_map, out_map;  // boxes: 64 columns x the tile's rows; out: 64 columns x 16 rows
@@ -56,7 +57,7 @@ struct ForwardParams {
   float scale_log2;                             // softmax_scale * log2(e), positive; with a softcap softcap * log2(e)
   float cap_scale;                              // softmax_scale / softcap
   const float* sinks;                           // a logit for each query head; null: none
-  int window_left;                              // keys before its own position that a query sees, or kOpen
+  int window_left;                              // keys before its own position that a query sees
   int window_right;                             // and after it
   FastDivisor chunk;                            // positions of an attention chunk; a divisor of 0: none
   const TileList* tile_list;                    // of a ragged batch

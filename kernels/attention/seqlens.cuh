@@ -27,22 +27,16 @@ struct Seqlens {
   TANDEM_DEVICE int first_key(int row) const {
     if constexpr (!kSpec.local) return 0;
     const int position = row + seqlen_k - seqlen_q;
-    const int by_window = params.window_left > position ? 0 : position - params.window_left;
-    const int by_chunk = position < 0 ? 0 : chunk_of(position);
-    return by_window > by_chunk ? by_window : by_chunk;
+    return larger(larger(position - params.window_left, 0), position < 0 ? 0 : chunk_of(position));
   }
   TANDEM_DEVICE int end_key(int row) const {
     if constexpr (!kSpec.causal && !kSpec.local) return seqlen_k;
     const int position = row + seqlen_k - seqlen_q;
-    int end = seqlen_k;
-    if constexpr (kSpec.causal)
-      end = smaller(position + 1, end);
-    else if (params.window_right < seqlen_k - position)
-      end = smaller(position + params.window_right + 1, end);
+    int end = smaller(kSpec.causal ? position + 1 : position + params.window_right + 1, seqlen_k);
     if constexpr (kSpec.local) {
       if (params.chunk.divisor != 0) {
-        const int chunk = position < 0 ? -params.chunk.divisor : chunk_of(position);
-        if (chunk < end - params.chunk.divisor) end = chunk + params.chunk.divisor;
+        const int chunk = position < 0 ? 0 : chunk_of(position);
+        end = position < 0 ? smaller(end, 0) : chunk + smaller(end - chunk, params.chunk.divisor);
       }
     }
     return end;
@@ -67,6 +61,7 @@ struct Seqlens {
 
  private:
   TANDEM_DEVICE static int smaller(int a, int b) { return a < b ? a : b; }
+  TANDEM_DEVICE static int larger(int a, int b) { return a > b ? a : b; }
   // First position of the attention chunk that a position lies in; 0 without chunks.
   TANDEM_DEVICE int chunk_of(int position) const { return params.chunk.divisor == 0 ? 0 : divide(position, params.chunk) * params.chunk.divisor; }
 };

@@ -128,9 +128,11 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.scale_log2 = scale((problem.softcap ? call.softcap : call.softmax_scale) * kLog2E);
   params.cap_scale = problem.softcap ? std::min(call.softmax_scale / call.softcap, kLargestScale) : 0.0f;  // may be 0: the mask comes later
   params.sinks = call.sinks;
-  params.window_left = problem.window_left < 0 ? kOpen : smaller_than_int(problem.window_left);
-  params.window_right = problem.causal ? 0 : problem.window_right < 0 ? kOpen : smaller_than_int(problem.window_right);
-  params.chunk = FastDivisor(smaller_than_int(std::max<std::int64_t>(problem.attention_chunk, 1)));
+  const auto within = [](std::int64_t asked, std::int64_t furthest) { return smaller_than_int(std::min(asked, furthest + kBeyondKeys)); };
+  const auto side = [&](std::int64_t asked, std::int64_t furthest) { return within(asked < 0 ? furthest + kBeyondKeys : asked, furthest); };
+  params.window_left = side(problem.window_left, problem.seqlen_k);
+  params.window_right = problem.causal ? 0 : side(problem.window_right, problem.seqlen_q);
+  params.chunk = FastDivisor(within(std::max<std::int64_t>(problem.attention_chunk, 1), problem.seqlen_k));
   if (problem.attention_chunk == 0) params.chunk.divisor = 0;
   params.kv_group = FastDivisor(smaller_than_int(problem.num_heads / problem.num_heads_kv));
   params.order = geometry.order;

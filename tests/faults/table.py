@@ -133,7 +133,7 @@ FAULTS = [
      "if (ptx::lane_index() == 0) { ptx::tma_store_wait_read<0>(); ptx::warp_sync(); }", [("diverged_warp", "")]),
     # ---- edges
     ("unmasked_tail", "own", FORWARD, "if (n_block >= end_whole || n_block < first_whole) mask.apply_right(r_s_, n_block);", "", [("wrong_result", "out")]),
-    ("mask_one_key_too_far", "registers", "attention/seqlens.cuh", "end = smaller(position + 1, end);", "end = smaller(position + 2, end);", [("wrong_result", "out")]),
+    ("mask_one_key_too_far", "registers", "attention/seqlens.cuh", "kSpec.causal ? position + 1 :", "kSpec.causal ? position + 2 :", [("wrong_result", "out")]),
     ("rows_past_the_end_stored", "registers", EPILOGUE, "if (query < seqlen_q(tile) && column < params_.head_dim_v)", "if (column < params_.head_dim_v)",
      [("global_out_of_bounds", "out"), ("global_overwrite", "out")]),
     ("lse_past_the_end_stored", "own", EPILOGUE, "if (params_.lse != nullptr && lane % 4 == 0 && query < seqlen_q(tile))",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <ostream>
 
@@ -110,6 +111,8 @@ bool OperatorTest::refused(const ForwardCase& c, const Status& status, bool was_
 }
 
 std::unique_ptr<ForwardResult> OperatorTest::run(const ForwardCase& c, const ForwardInputs& inputs, const Placement& out) {
+  // For a run that may be ended from outside: the last line says which problem a kernel hangs in.
+  if (std::getenv("TANDEM_TEST_TRACE") != nullptr) fmt::print(stderr, "[ case     ] {}\n", describe(c));
   auto result = std::make_unique<ForwardResult>(run_forward(backend(), device(), c, inputs, out));
   if (refused(c, result->status, result->refused) || !result->status.ok()) return nullptr;
   return result;

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "attention/budget.hpp"
 #include "plan/planner.hpp"
@@ -217,6 +219,34 @@ TEST(ForwardParams, TakeEveryFiniteScale) {
     EXPECT_GT(scale_log2, 0.0f) << scale;
     EXPECT_EQ(-std::numeric_limits<float>::infinity() * scale_log2, -std::numeric_limits<float>::infinity());
   }
+}
+
+// The compiler joins comparisons and differences of what stands here (params.hpp): open sides of windows once made a kernel wait for ever.
+TEST(ForwardParams, ReachOfMasksLeavesEveryPositionIn32Bits) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1026, kRowsBeyond = 191;  // seqlen_q + seqlen_k; rows of a tile behind the last query
+  constexpr std::int64_t kLeast32 = std::numeric_limits<int>::min(), kLargest32 = std::numeric_limits<int>::max();
+  for (const auto& [seqlen_q, seqlen_k] : {std::pair{std::int64_t{301}, std::int64_t{70}}, {kMost - 1, 1}, {1, kMost - 1}, {kMost / 2, kMost / 2}})
+    for (const std::int64_t asked : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{5}, kLargest32, std::numeric_limits<std::int64_t>::max()}) {
+      SCOPED_TRACE(::testing::Message() << seqlen_q << " queries, " << seqlen_k << " keys, asked for " << asked);
+      Case c = make_case(1, seqlen_q, seqlen_k, 1, 1, 64, 64);
+      c.problem.window_left = c.problem.window_right = asked;
+      c.problem.attention_chunk = std::max<std::int64_t>(asked, 0);
+      const ForwardParams params = params_of(c, {.head_dim = 64, .head_dim_v = 64, .local = true});
+      const std::int64_t first = -seqlen_q, last = seqlen_k + kRowsBeyond;  // positions
+      EXPECT_GE(first - params.window_left, kLeast32);
+      EXPECT_LE(last + params.window_right + 1, kLargest32);
+      if (asked < 0 || asked > kLargest32 / 2) {
+        EXPECT_LE(last - params.window_left, 0) << "a key is out of reach";
+        EXPECT_GE(seqlen_k - seqlen_q + params.window_right + 1, seqlen_k) << "a key is out of reach";
+        if (asked > 0) {
+          EXPECT_GT(params.chunk.divisor, last) << "more than one chunk";
+        }
+      } else {
+        EXPECT_EQ(params.window_left, asked);
+        EXPECT_EQ(params.window_right, asked);
+        EXPECT_EQ(params.chunk.divisor, asked);
+      }
+    }
 }
 
 TEST(ForwardParams, FitTheParametersOfALaunch) {
