@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The GPU suite: everything that needs an H100 or H200, in one command, with a record for tests/records/.
 
-    python3 tools/gpu_suite.py [--build build] [--quick] [--no-sanitizers]
+    python3 tools/gpu_suite.py [--build build] [--filter FILTER] [--no-sanitizers]
 
 Builds the GPU tests unless they are there (cmake, a C++ compiler and the packages of tools/setup.sh), runs each test under a time limit of
 its own, then compute-sanitizer's four tools on a small set. Prints a short table last; exit code 1 if anything failed.

@@ -33,30 +33,22 @@ inline constexpr MaskedTile kMaskedTiles[] = {
 
 inline constexpr std::size_t kMaskedCount = std::size(kMaskedKinds) * std::size(kMaskedTiles);
 
-// The odd ones: V tiles that are no multiple of 16 wide, and the small blocks that short windows get at head dim 64.
+// What windows over short sequences get at head dim 64.
+constexpr ForwardSpec small_windowed_blocks(bool causal) {
+  ForwardSpec spec{.head_dim = 64, .head_dim_v = 64, .causal = causal, .local = true, .consumer_warpgroups = 1, .block_n = 48, .ctas_per_sm = 3};
+  spec.q_in_registers = true;
+  spec.turns = Turns::none;
+  spec.output_stage = OutputStage::own;
+  return spec;
+}
+
+// The odd ones: V tiles that are no multiple of 16 wide, and small blocks.
 inline constexpr ForwardSpec kOddTiles[] = {
     {.head_dim = 80, .head_dim_v = 72, .consumer_warpgroups = 3, .block_n = 112, .output_stage = OutputStage::own},
     {.dtype = DType::fp16, .head_dim = 128, .head_dim_v = 120, .causal = true, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own},
     {.head_dim = 96, .head_dim_v = 88, .causal = true, .block_n = 64},
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .local = true,
-     .consumer_warpgroups = 1,
-     .block_n = 48,
-     .ctas_per_sm = 3,
-     .q_in_registers = true,
-     .turns = Turns::none,
-     .output_stage = OutputStage::own},
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .causal = true,
-     .local = true,
-     .consumer_warpgroups = 1,
-     .block_n = 48,
-     .ctas_per_sm = 3,
-     .q_in_registers = true,
-     .turns = Turns::none,
-     .output_stage = OutputStage::own},
+    small_windowed_blocks(false),
+    small_windowed_blocks(true),
 };
 
 constexpr ForwardSpec masked_forward(std::size_t index) {

@@ -85,16 +85,7 @@ void note_schedules() {
   for (const Schedule& schedule : kSchedulesTried)
     for (const ScheduleShape& shape : kScheduleShapes)
       for (const bool causal : {false, true})
-        for (const ElementType type : {ElementType::bf16, ElementType::fp16})
-          kernels().note(make_problem(type, {.batch = shape.batch,
-                                             .seqlen_q = shape.seqlen_q,
-                                             .seqlen_k = shape.seqlen_k,
-                                             .num_heads = shape.heads,
-                                             .num_heads_kv = shape.heads_kv,
-                                             .head_dim = schedule.head_dim,
-                                             .head_dim_v = schedule.head_dim_v,
-                                             .causal = causal}),
-                         schedule.fields);
+        for (const ElementType type : {ElementType::bf16, ElementType::fp16}) kernels().note(problem_of(schedule, shape, type, causal), schedule.fields);
 }
 
 // The grids of bench/bench.py.

@@ -43,14 +43,7 @@ TEST_P(HopperSchedules, GivesTheResultsOfTheReference) {
     for (const ScheduleShape& shape : kScheduleShapes)
       for (const ElementType type : {ElementType::bf16, ElementType::fp16}) {
         ForwardCase c;
-        c.problem = make_problem(type, {.batch = shape.batch,
-                                        .seqlen_q = shape.seqlen_q,
-                                        .seqlen_k = shape.seqlen_k,
-                                        .num_heads = shape.heads,
-                                        .num_heads_kv = shape.heads_kv,
-                                        .head_dim = schedule.head_dim,
-                                        .head_dim_v = schedule.head_dim_v,
-                                        .causal = causal});
+        c.problem = problem_of(schedule, shape, type, causal);
         c.softmax_scale = usual_scale(schedule.head_dim);
         const ForwardInputs inputs = make_inputs(c);
         const ForwardResult ours = run_forward(*backend_, *device_, c, inputs);

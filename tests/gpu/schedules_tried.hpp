@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "support/forward_case.hpp"
+
 namespace tandem::testing {
 
 struct Schedule {
@@ -43,5 +45,16 @@ struct ScheduleShape {
 
 inline constexpr ScheduleShape kScheduleShapes[] = {{1, 1, 1, 1, 1},     {2, 129, 300, 4, 2}, {1, 700, 513, 6, 3},
                                                     {3, 255, 127, 2, 1}, {1, 64, 1763, 3, 3}, {3, 200, 200, 24, 8}};
+
+inline ForwardProblem problem_of(const Schedule& schedule, const ScheduleShape& shape, ElementType type, bool causal) {
+  return make_problem(type, {.batch = shape.batch,
+                             .seqlen_q = shape.seqlen_q,
+                             .seqlen_k = shape.seqlen_k,
+                             .num_heads = shape.heads,
+                             .num_heads_kv = shape.heads_kv,
+                             .head_dim = schedule.head_dim,
+                             .head_dim_v = schedule.head_dim_v,
+                             .causal = causal});
+}
 
 }  // namespace tandem::testing
