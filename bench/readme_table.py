@@ -10,6 +10,10 @@ import json
 import math
 import pathlib
 import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+from sources_digest import sources_digest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -53,8 +57,8 @@ def table(records):
         mean, least = summary(other)
         lines.append(f"* {other['date'][:16].replace('T', ' ')} UTC: {mean:.3f}, least {least:.3f} ([record](bench/records/{other_path.name}))")
     host = record.get("host", {}).get("host") if record.get("host") else None
-    if host:
-        lines += ["", f"Host: {host['run_median_us']:.1f} µs a `run` once prepared (median, from C++); first call {host['warm_prepare_ms']:.0f} ms with a warm kernel cache, "
+    if host and record["sources_digest"] == sources_digest():  # the host's code is all of src/, not only what becomes a kernel
+        lines += ["", f"Host: {host['run_median_us']:.1f} µs a `run` once prepared, from C++ (the middle one of five processes, whose medians are {host['run_least_us']:.1f} to {host['run_most_us']:.1f}); first call {host['warm_prepare_ms']:.0f} ms with a warm kernel cache, "
                       f"beside {host['warm_context_ms']:.0f} ms in which the driver makes its context."]
     return "\n".join(lines)
 
@@ -74,7 +78,7 @@ def grid_table(grid, key, titles, first):
     rows = [row for row in record["rows"] if row["grid"] == grid]
     columns = sorted({(row["causal"], row["seqlen"]) for row in rows}, key=lambda column: (column[1], column[0]))
     lines = ["", titles.format(record=f"[record](bench/records/{path.name})"), "",
-             f"| {first} | " + " | ".join(f"{n:,} {'causal' if causal else 'full'}" for causal, n in columns) + " |", "|---" * (len(columns) + 1) + "|"]
+             f"| {first} | " + " | ".join(f"{n:,} {'causal' if causal else 'full'}" for causal, n in columns) + " |", "|---" * (len(columns) + 1 + first.count("|")) + "|"]
     for name in dict.fromkeys(key(row) for row in rows):
         cells = {(row["causal"], row["seqlen"]): cell(row) for row in rows if key(row) == name}
         lines.append(f"| {name} | " + " | ".join(cells.get(column, "") for column in columns) + " |")
@@ -93,11 +97,26 @@ def other_tables():
                    "batch x heads | tail"))))
 
 
+def masks_table():
+    """What masks and ragged batches cost, in each recorded run of the kernels that the first table is of."""
+    newest = records_of("forward", 36)[-1][1]["sources_digest"]
+    runs = [record for _, record in records_of("forward", 36) if record["sources_digest"] == newest and record.get("masks")]
+    if not runs:
+        return ""
+    lines = ["", "Ragged batches and masks at head dim 128, rates by the pairs of query and key that are seen, as a share of the dense kernel's timed beside them; in "
+             f"{len(runs)} run{'s' if len(runs) > 1 else ''}:", "", "| | beside | " + " | ".join(run["date"][11:16] for run in runs) + " |", "|---" * (2 + len(runs)) + "|"]
+    for row in runs[-1]["masks"]["rows"]:
+        if row["against"]:
+            ratios = [next((other["ratio"] for other in run["masks"]["rows"] if other["name"] == row["name"]), None) for run in runs]
+            lines.append(f"| {row['name']} | {row['against']} | " + " | ".join("" if each is None else f"{each:.3f}" for each in ratios) + " |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true", help="print instead of writing")
     arguments = parser.parse_args()
-    text = "\n".join(filter(None, (table(records_of("forward", 36)), other_tables())))
+    text = "\n".join(filter(None, (table(records_of("forward", 36)), masks_table(), other_tables())))
     if arguments.print:
         print(text)
         return

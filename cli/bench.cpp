@@ -188,7 +188,8 @@ void print_rows(const std::vector<Row>& rows, const BenchOptions& options, const
 
 void print_host_cost(const HostCost& cost) {
   Facts facts;
-  facts.add("run, prepared", fmt::format("{:.2f} us a call, median; {:.2f} us at the 90th percentile", cost.run_median_us, cost.run_p90_us));
+  facts.add("run, prepared", fmt::format("{:.2f} us a call, median; {:.2f} us at the 90th percentile; medians of five processes from {:.2f} to {:.2f}",
+                                         cost.run_median_us, cost.run_p90_us, cost.run_least_us, cost.run_most_us));
   facts.add("first call, empty cache", fmt::format("{:.1f} ms", cost.cold_ms));
   facts.add("first call, warm cache",
             fmt::format("{:.1f} ms, of which {:.1f} ms open the context and {:.1f} ms prepare", cost.warm_ms, cost.warm_context_ms, cost.warm_prepare_ms));
@@ -204,6 +205,8 @@ void bench(const BenchOptions& options) {
                   {"host",
                    {{"run_median_us", cost.run_median_us},
                     {"run_p90_us", cost.run_p90_us},
+                    {"run_least_us", cost.run_least_us},
+                    {"run_most_us", cost.run_most_us},
                     {"first_call_cold_ms", cost.cold_ms},
                     {"first_call_warm_ms", cost.warm_ms},
                     {"warm_context_ms", cost.warm_context_ms},

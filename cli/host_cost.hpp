@@ -9,7 +9,8 @@ namespace tandem::cli {
 
 struct HostCost {
   std::string backend;
-  double run_median_us = 0, run_p90_us = 0;         // a call of run, without waiting for its end
+  double run_median_us = 0, run_p90_us = 0;         // a call of run, without waiting for its end; of the middle one of five processes
+  double run_least_us = 0, run_most_us = 0;         // medians of the others
   double cold_ms = 0;                               // context, prepare and the first result, with an empty kernel cache
   double warm_ms = 0;                               // the same once the kernel is in the cache
   double warm_context_ms = 0, warm_prepare_ms = 0;  // parts of it

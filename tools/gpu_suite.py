@@ -41,11 +41,11 @@ def build(folder: pathlib.Path) -> None:
     subprocess.run(["cmake", "--build", str(folder), "--target", *TESTS, "tandem", "tandem_cli"], check=True, stdout=subprocess.DEVNULL)
 
 
-def run(command, seconds, environment=None):
-    """(state, seconds taken, output)."""
+def run(command, seconds, environment=None, errors=subprocess.STDOUT):
+    """(state, seconds taken, output); what goes to stderr is part of the output unless `errors` says otherwise."""
     begin = time.time()
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds,
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace", timeout=seconds,
                               env={**os.environ, "TANDEM_TEST_TRACE": "1", **(environment or {})})
         state = "passed" if done.returncode == 0 else f"failed ({done.returncode})"
         output = done.stdout
@@ -69,8 +69,9 @@ def counts(report: pathlib.Path) -> dict:
         return {}
     data = json.loads(report.read_text())
     tests = [test for suite in data["testsuites"] for test in suite["testsuite"]]
+    cases, refused = (sum(int(test.get(name, 0)) for test in tests) for name in ("cases", "refused"))
     return {"tests": data["tests"], "failures": data["failures"], "skipped": sum(test.get("result") == "SKIPPED" for test in tests),
-            "cases": sum(int(test.get("cases", 0)) for test in tests), "refused": sum(int(test.get("refused", 0)) for test in tests),
+            "cases": cases, "refused": refused, "run": cases - refused,
             "slowest": sorted(({"name": test["name"], "seconds": float(test["time"].rstrip("s"))} for test in tests), key=lambda t: -t["seconds"])[:5]}
 
 
@@ -89,11 +90,12 @@ def compare_timelines(folder: pathlib.Path, picture: pathlib.Path) -> dict:
     timelines = {}
     for backend in ("model", "hopper"):
         command = [str(folder / "bin/tandem"), "timeline", "--backend", backend, "--json", "--svg", str(picture.with_name(f"{picture.stem}-{backend}.svg"))]
-        state, _, output = run(command, 120)
-        if state != "passed":
+        state, _, output = run(command, 120, errors=None)  # what takes long says so there
+        try:
+            data = json.loads(output)
+        except ValueError:  # a refusal, or no end: the record says so, and is written
             timelines[backend] = {"state": state, "output": output[-300:]}
             continue
-        data = json.loads(output)
         names = ("name", "step_cycles", "cycles_for_64_rows", "softmax_cycles", "total_cycles", "step_tensor_share", "total_tensor_share")
         timelines[backend] = {"order": data["order"], "schedules": [{name: row[name] for name in names} for row in data["schedules"]]}
     return timelines
@@ -112,6 +114,8 @@ def main() -> int:
     device = [cell.strip() for cell in query.stdout.splitlines()[0].split(",")] if query.returncode == 0 else ["unknown"] * 4
     record = {"device": device[0], "card": card(), "driver": device[1], "clocks": device[2:], "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "sources_digest": sources_digest(), "tests": {}, "sanitizers": {}}
+    target = arguments.output or ROOT / "tests/records" / f"{record['date'][:19].replace(':', '')}-{device[0].split()[-1].lower()}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
     jobs = {}
     with concurrent.futures.ThreadPoolExecutor(max_workers=1) as queue, concurrent.futures.ThreadPoolExecutor(max_workers=RANDOM_SHARDS) as beside:
         def submit(pool, name, test, seconds, filter_, environment=None):
@@ -150,11 +154,12 @@ def main() -> int:
         if state != "passed":
             failed = True
             shown = "\n".join(re.findall(r".*(?:Failure|FAILED|[Ee]rror[: ]).*(?:\n.*){0,6}", output)[:12])
-            print(f"--- {name}: {state} in {taken} s\n{shown[-3000:] or output[-2000:]}", flush=True)
+            print(f"--- {name}: {state} in {taken} s\n{shown[:3000] or output[-2000:]}", flush=True)
+            target.with_suffix(f".{name.replace(' ', '-')}.txt").write_text(output)
 
-    print("\ntest               state       tests  failed  skipped   cases  refused  seconds")
+    print("\ntest               state       tests  failed  skipped     run  refused  seconds")
     for test, row in record["tests"].items():
-        print(f"{test:18s} {row['state']:10s} {row.get('tests', 0):6d} {row.get('failures', 0):7d} {row.get('skipped', 0):8d} {row.get('cases', 0):7d} "
+        print(f"{test:18s} {row['state']:10s} {row.get('tests', 0):6d} {row.get('failures', 0):7d} {row.get('skipped', 0):8d} {row.get('run', 0):7d} "
               f"{row.get('refused', 0):8d} {row['seconds']:8.1f}")
     for tool, row in record["sanitizers"].items():
         print(f"{tool:18s} {row['state']:10s} {row['tests']:6d}  {row['summary']}  {row['seconds']:.1f} s")
@@ -163,10 +168,9 @@ def main() -> int:
         failed = failed or same is False
         print(f"{kernel:18s} {'equal bits on' if same else 'ONE MACHINE ONLY:' if same is None else 'BITS DIFFER:'} {', '.join(row)}")
     for backend, row in record["timeline"].items():
+        failed = failed or "schedules" not in row
         print(f"timeline {backend:9s} {row.get('order', row.get('output'))}  "
               + "; ".join(f"{each['name']}: {each['step_cycles']:.0f} a step, {each['total_cycles']:.0f}" for each in row.get("schedules", [])))
-    target = arguments.output or ROOT / "tests/records" / f"{record['date'][:19].replace(':', '')}-{device[0].split()[-1].lower()}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(record, indent=1) + "\n")
     print("record:", target.name)
     return 1 if failed else 0

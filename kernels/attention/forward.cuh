@@ -138,7 +138,7 @@ class Consumer {
       : s_(shared),
         params_(params),
         warpgroup_(warpgroup),
-        softmax_(params.scale_log2),
+        softmax_(params),
         epilogue_(params),
         timeline_(params, warpgroup + 1),
         k_descriptor_(tile::descriptor_k_major(shared.k[0])),
@@ -222,6 +222,8 @@ class Consumer {
 
   // A block of keys that every row of the warpgroup sees whole, or one that the mask cuts.
   enum class Block { whole, cut };
+  template <Block kBlock>
+  static constexpr bool kBySum = (kBlock == Block::whole) && kSpec.lazy_rescale;
 
   // All blocks of a tile, whose first QK is in flight.
   TANDEM_DEVICE void steps(const TileInfo& tile) {
@@ -239,7 +241,7 @@ class Consumer {
       ptx::wgmma_wait_group<0>();  // nothing in flight
       ptx::wgmma_settle(r_s_);
       release_k();
-      cap();
+      if constexpr (kSpec.softcap) softmax_.cap(r_s_);
       if (n_block >= end_whole || n_block < first_whole) mask.apply_right(r_s_, n_block);
       softmax<Block::cut>([] {});
       softmax_.no_correction();
@@ -288,7 +290,7 @@ class Consumer {
     }
     ptx::wgmma_settle(r_s_);
     release_k();
-    cap();
+    if constexpr (kSpec.softcap && !kBySum<kBlock>) softmax_.cap(r_s_);
     apply_mask();
     softmax<kBlock>([this] {
       if constexpr (kSpec.overlap) settle_pv();  // nothing in flight
@@ -318,21 +320,13 @@ class Consumer {
 
   // ---- softmax
 
-  // Scores that a softcap bends become tanh(s): the softmax's scale has the cap.
-  TANDEM_DEVICE void cap() {
-    if constexpr (kSpec.softcap) {
-#pragma unroll
-      for (float& score : r_s_) score = ptx::tanh_approx(score * params_.cap_scale);
-    }
-  }
-
   template <Block kBlock, class Drain>
   TANDEM_DEVICE void softmax(Drain&& drain) {
     take_turn<Turns::exp_section>();
-    if constexpr (kBlock == Block::cut || !kSpec.lazy_rescale)
-      softmax_.by_maximum(r_s_, r_p_, drain);
-    else
+    if constexpr (kBySum<kBlock>)
       softmax_.by_sum(r_s_, r_p_, drain);
+    else
+      softmax_.by_maximum(r_s_, r_p_, drain);
     timeline_.mark(TimelineEvent::softmax_done);
     pass_turn<Turns::exp_section>();
   }

@@ -10,7 +10,7 @@ template <ForwardSpec kSpec>
 struct Mask {
   // Of each row of this thread: keys [first, end) are seen, less the thread's first column.
   int end[tile::kRowsOfThread];
-  int first[kSpec.local ? tile::kRowsOfThread : 1];
+  int first[kSpec.local ? tile::kRowsOfThread : 1] = {};
 
   TANDEM_DEVICE Mask(const Seqlens<kSpec>& seqlens, int first_row_of_thread, int lane) {
 #pragma unroll

@@ -45,6 +45,9 @@ struct StridedTensor {
 // plus or minus one of them leaves 32 bits. A comparison in the kernel could not see to that: of `w > p ? 0 : p - w` NVVM makes max(p - w, 0).
 constexpr int kBeyondKeys = 256;
 
+// Up to x = kGentle, x + kCubic x^3 is tanh(x) within 2^-11.5 of itself: closer than tanh.approx, 2^-10.9.
+constexpr float kGentle = 0.35f, kCubic = -0.3203f;
+
 struct ForwardParams {
   TensorMap q_map, k_map, v_map, out_map;  // boxes: 64 columns x the tile's rows; out: 64 columns x 16 rows
   StridedTensor q, k, v, out;
@@ -56,6 +59,7 @@ struct ForwardParams {
   int head_dim, head_dim_v;                     // columns that exist; the tiles may be 8 wider
   float scale_log2;                             // softmax_scale * log2(e), positive; with a softcap softcap * log2(e)
   float cap_scale;                              // softmax_scale / softcap
+  float gentle;                                 // scores up to this |S| may be capped by a cubic; -1: none
   const float* sinks;                           // a logit for each query head; null: none
   int window_left;                              // keys before its own position that a query sees
   int window_right;                             // and after it

@@ -3,7 +3,11 @@
 // Any offset gives the right O / l as long as nothing leaves the range of FP32, so it need not be the maximum. The first block of a tile, and
 // blocks at the edge of the mask, take the maximum (by_maximum). Where every row has an offset the exps start at once, and the row's sum, which
 // is wanted anyway, tells when they have grown too large: then, and only then, they are scaled down (by_sum).
+//
+// With a softcap P = exp2(c tanh(S cap_scale) - offset), c = softcap log2 e. The exp unit gives tanh as slowly as exp2; of scores well below the cap
+// x + kCubic x^3 is as good a tanh, and costs two instructions of the FMA pipe (begin_capped).
 #pragma once
+#include "attention/params.hpp"
 #include "attention/spec.hpp"
 #include "ptx/cvt.cuh"
 #include "ptx/math.cuh"
@@ -30,7 +34,7 @@ class Softmax {
   using Scores = float[kSpec.block_n / 2];
   using Probabilities = u32[kSpec.block_n / 16][4];
 
-  TANDEM_DEVICE explicit Softmax(float scale_log2) : scale_(scale_log2) { reset(); }
+  TANDEM_DEVICE explicit Softmax(const ForwardParams& params) : scale_(params.scale_log2), cap_scale_(params.cap_scale), gentle_(params.gentle) { reset(); }
 
   TANDEM_DEVICE void reset() {
 #pragma unroll
@@ -40,6 +44,13 @@ class Softmax {
       correction_[row] = 1.0f;
     }
     largest_ = 0.0f;
+    steep_ = false;
+  }
+
+  // Scores under a softcap become tanh(x): the softmax's scale has the cap.
+  TANDEM_DEVICE void cap(Scores& s) const {
+#pragma unroll
+    for (float& score : s) score = capped(score);
   }
 
   // After the first block of a tile: there is no O yet that would need a correction.
@@ -59,7 +70,7 @@ class Softmax {
     float row1 = 0.0f;
 #pragma unroll
     for (int e = 0; e < kPerRow; ++e) {
-      exponentiate(s[index(0, e)], offset0, sum[e % 2]);
+      exponentiate(s[index(0, e)], linear(), offset0, sum[e % 2]);
       if (2 * e + 2 < kPerRow) {
         max1[0] = ptx::max_in_place(max1[0], s[index(1, 2 * e + 2)]);
         max1[1] = ptx::max_in_place(max1[1], s[index(1, 2 * e + 3)]);
@@ -72,14 +83,17 @@ class Softmax {
   }
 
   // The same for a block before which every row has an offset: nothing precedes the exps. The branch that looks at the sums also keeps ptxas
-  // from moving the wait in `drain` up among the exps that are to run beside it.
+  // from moving the wait in `drain` up among the exps that are to run beside it. S comes before the softcap.
   template <class Drain>
   TANDEM_DEVICE void by_sum(Scores& s, Probabilities& p, Drain&& drain) {
+    Exponent<kSpec.caps_by_cubic()> exponent = begin_exponent();
     float sum[2][2] = {};
-#pragma unroll
-    for (int e = 0; e < kPerRow; ++e) exponentiate(s[index(0, e)], offset_[0], sum[0][e % 2]);
-#pragma unroll
-    for (int e = 0; e < kBeforeDrain; ++e) exponentiate(s[index(1, e)], offset_[1], sum[1][e % 2]);
+    if constexpr (kSpec.caps_by_cubic()) {
+      begin_capped(s, exponent, sum);
+    } else {
+      if constexpr (kSpec.softcap) cap(s);
+      begin(s, exponent, sum, 0);
+    }
     no_correction();
     if (ptx::warp_any(sum[0][0] + sum[0][1] > kLargeSum || sum[1][0] + sum[1][1] > kLargeSum)) {
       scale_down<kPerRow>(0, s, sum[0]);
@@ -89,7 +103,7 @@ class Softmax {
     int converted = 0;
 #pragma unroll
     for (int e = kBeforeDrain; e < kPerRow; ++e) {
-      exponentiate(s[index(1, e)], offset_[1], sum[1][e % 2]);
+      exponentiate(s[index(1, e)], exponent, offset_[1], sum[1][e % 2]);
       // Pairs of row 0, then those of row 1 some exps behind, as evenly as they come.
 #pragma unroll
       for (int pair = 0; pair < kPerRow; ++pair)
@@ -182,7 +196,7 @@ class Softmax {
     constexpr int kLag = 8;
 #pragma unroll
     for (int e = 0; e < kPerRow; ++e) {
-      exponentiate(s[index(1, e)], offset, sum[e % 2]);
+      exponentiate(s[index(1, e)], linear(), offset, sum[e % 2]);
       if (e == kDrain) drain();
       if (e >= kDrain && e - kDrain < kPerRow / 2) convert(s, p, 0, e - kDrain);
       if (e > kLag && e % 2 == 1) convert(s, p, 1, (e - kLag) / 2);
@@ -214,8 +228,86 @@ class Softmax {
     for (int e = 0; e < kCount; ++e) s[index(row, e)] *= factor;
   }
 
-  TANDEM_DEVICE void exponentiate(float& score, float offset, float& sum) {
-    score = ptx::exp2_approx(score * scale_ - offset);
+  // What turns a score into an exponent: linear S, or S (linear + cubic S^2).
+  template <bool kHasCubic>
+  struct Exponent {
+    float linear, cubic;
+
+    TANDEM_DEVICE float of(float score, float offset) const {
+      if constexpr (kHasCubic) return ptx::fma(score, ptx::fma(score * score, cubic, linear), -offset);
+      return score * linear - offset;
+    }
+  };
+
+  TANDEM_DEVICE Exponent<false> linear() const { return {scale_, 0.0f}; }
+
+  TANDEM_DEVICE auto begin_exponent() const {
+    if constexpr (kSpec.caps_by_cubic()) {
+      const float slope = scale_ * cap_scale_;
+      return Exponent<true>{slope, slope * cap_scale_ * cap_scale_ * kCubic};
+    } else {
+      return linear();
+    }
+  }
+
+  // What by_sum does before it looks at the sums: row 0, from score `first` on, and the first exps of row 1.
+  template <bool kHasCubic>
+  TANDEM_DEVICE void begin(Scores& s, Exponent<kHasCubic> exponent, float (&sum)[2][2], int first) {
+#pragma unroll
+    for (int e = 0; e < kPerRow; ++e)
+      if (e >= first) exponentiate(s[index(0, e)], exponent, offset_[0], sum[0][e % 2]);
+#pragma unroll
+    for (int e = 0; e < kBeforeDrain; ++e) exponentiate(s[index(1, e)], exponent, offset_[1], sum[1][e % 2]);
+  }
+
+  // The same of scores before the softcap, as long as the warp meets none in the tile that it bends much. Half of row 0 is looked at first, what
+  // follows beside the exps of that half. What is large goes by the unit, with all that comes after it. `exponent` becomes that of the scores left in s.
+  TANDEM_DEVICE void begin_capped(Scores& s, Exponent<true>& exponent, float (&sum)[2][2]) {
+    constexpr int kFirst = kPerRow / 2;
+    if (!steep_) {
+      float large[2] = {};
+#pragma unroll
+      for (int e = 0; e < kFirst; ++e) large[e % 2] = ptx::max(large[e % 2], ptx::abs(s[index(0, e)]));
+      steep_ = is_large(ptx::max(large[0], large[1]));
+    }
+    if (steep_) {
+      cap(s);
+      exponent = {scale_, 0.0f};
+      begin(s, linear(), sum, 0);
+      return;
+    }
+    float large[4] = {};
+    int looked_at = kFirst;
+#pragma unroll
+    for (int e = 0; e < kFirst; ++e) {
+      exponentiate(s[index(0, e)], exponent, offset_[0], sum[0][e % 2]);
+#pragma unroll
+      for (int other = kFirst; other < 2 * kPerRow; ++other)
+        if (other >= looked_at && other < kFirst + (2 * kPerRow - kFirst) * (e + 1) / kFirst) {
+          large[other % 4] = ptx::max_in_place(large[other % 4], ptx::abs(s[index(other / kPerRow, other % kPerRow)]));
+          ++looked_at;
+        }
+    }
+    steep_ = is_large(ptx::max(ptx::max(large[0], large[1]), ptx::max(large[2], large[3])));
+    if (steep_) {
+#pragma unroll
+      for (int other = kFirst; other < 2 * kPerRow; ++other) {
+        float& score = s[index(other / kPerRow, other % kPerRow)];
+        score = capped(score);
+      }
+      exponent = {scale_, 0.0f};
+    }
+    begin(s, exponent, sum, kFirst);
+  }
+
+  // Whether an |S| is too large for the cubic in some thread of the warp. A NaN is not: it stays one either way.
+  TANDEM_DEVICE bool is_large(float score) const { return ptx::warp_any(score > gentle_); }
+
+  TANDEM_DEVICE float capped(float score) const { return ptx::tanh_approx(score * cap_scale_); }
+
+  template <bool kHasCubic>
+  TANDEM_DEVICE void exponentiate(float& score, Exponent<kHasCubic> exponent, float offset, float& sum) {
+    score = ptx::exp2_approx(exponent.of(score, offset));
     sum += score;
   }
 
@@ -225,10 +317,11 @@ class Softmax {
     p[pair / 2][tile::operand_word(row, pair)] = ptx::cvt_pack<kSpec.dtype == DType::bf16>(s[index(row, 2 * pair)], s[index(row, 2 * pair + 1)]);
   }
 
-  float scale_;
+  float scale_, cap_scale_, gentle_;
   float offset_[tile::kRowsOfThread];  // -inf: no key seen yet
   float row_sum_[tile::kRowsOfThread];
   float largest_;                          // |offset| over the blocks of the tile
+  bool steep_;                             // this warp has met a score in the tile that the softcap bends much; warp-uniform
   float correction_[tile::kRowsOfThread];  // exp2(old offset - new offset) of the last block
 };
 

@@ -30,7 +30,7 @@ struct ForwardSpec {
   int head_dim_v = 128;  // width of the V and O tiles, a multiple of 8: here the instruction's N, there its K
   bool causal = false;   // two trip counts and a mask: worth a kernel of its own
   bool local = false;    // windows and attention chunks: visible keys have a lower end too; with causal the upper end stays the diagonal
-  bool softcap = false;  // a second instruction of the exp unit for each score
+  bool softcap = false;  // scores pass a tanh: by the exp unit, or of small ones by a cubic
   bool ragged = false;   // lengths are read on the device, tiles come from a list that prepare.cuh made
 
   int consumer_warpgroups = 2;  // 64 queries each
@@ -50,6 +50,9 @@ struct ForwardSpec {
 
   constexpr bool operator==(const ForwardSpec&) const = default;
 
+  // Whether a tanh and an exp for each score take longer than the GEMMs beside them. Measured: they do at head dim 128, not at 192.
+  constexpr bool softcap_binds() const { return softcap && head_dim + head_dim_v < 384; }
+  constexpr bool caps_by_cubic() const { return softcap_binds() && lazy_rescale; }
   constexpr int block_m() const { return 64 * consumer_warpgroups; }
   constexpr int threads() const { return 128 * (consumer_warpgroups + 1); }
   constexpr int consumer_warps() const { return 4 * consumer_warpgroups; }

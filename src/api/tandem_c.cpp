@@ -180,13 +180,13 @@ tandem_status tandem_forward_workspace_init(const tandem_forward_plan* plan, voi
 tandem_status tandem_forward_run(const tandem_forward_plan* plan, const tandem_forward_args* args, void* workspace, size_t workspace_size, void* stream) {
   return guarded([&]() -> Status {
     if (plan == nullptr) return invalid("plan is NULL; make one with tandem_forward_prepare");
-    ForwardRequest request;
-    if (Status status = tandem::api::validate(args, Addresses::required, request); !status.ok()) return status;
-    if (request.problem != plan->problem)
-      return invalid(fmt::format("args describe {}; this plan was prepared for {}", tandem::describe(request.problem), tandem::describe(plan->problem)));
+    const ForwardRequest* request = nullptr;
+    if (Status status = tandem::api::validate_run(args, request); !status.ok()) return status;
+    if (request->problem != plan->problem)
+      return invalid(fmt::format("args describe {}; this plan was prepared for {}", tandem::describe(request->problem), tandem::describe(plan->problem)));
     if (plan->executable == nullptr) return {};
     if (Status status = check_workspace(*plan, workspace, workspace_size); !status.ok()) return status;
-    return plan->executable->run(request.call, {workspace, workspace_size}, stream);
+    return plan->executable->run(request->call, {workspace, workspace_size}, stream);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <tuple>
@@ -261,6 +262,23 @@ Status validate(const tandem_forward_args* args, Addresses addresses, ForwardReq
     return invalid("softmax_scale is {}; it must be finite and not negative (1/sqrt(head_dim) is usual)", args->softmax_scale);
   call.softmax_scale = args->softmax_scale;
   return read_lse(*args, problem, call);
+}
+
+Status validate_run(const tandem_forward_args* args, const ForwardRequest*& request) {
+  thread_local struct {
+    tandem_forward_args args;
+    ForwardRequest request;
+    bool right = false;
+  } last;
+  request = &last.request;
+  const bool whole = args != nullptr && args->size == sizeof last.args;
+  if (whole && last.right && std::memcmp(args, &last.args, sizeof last.args) == 0) return {};
+  last.right = false;
+  last.request = {};
+  if (Status status = validate(args, Addresses::required, last.request); !status.ok()) return status;
+  if (whole) last.args = *args;
+  last.right = whole;
+  return {};
 }
 
 }  // namespace tandem::api

@@ -52,6 +52,17 @@ Result<Driver> open_driver() {
   load(driver.event_record, "cuEventRecord");
   load(driver.event_synchronize, "cuEventSynchronize");
   load(driver.event_elapsed_time, "cuEventElapsedTime");
+  load(driver.stream_is_capturing, "cuStreamIsCapturing");
+  load(driver.stream_get_id, "cuStreamGetId");
+  load(driver.thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  load(driver.graph_create, "cuGraphCreate");
+  load(driver.graph_destroy, "cuGraphDestroy");
+  load(driver.graph_add_kernel_node, "cuGraphAddKernelNode_v2");
+  load(driver.graph_instantiate, "cuGraphInstantiateWithFlags");
+  load(driver.graph_exec_destroy, "cuGraphExecDestroy");
+  load(driver.graph_exec_kernel_node_set_params, "cuGraphExecKernelNodeSetParams_v2");
+  load(driver.graph_launch, "cuGraphLaunch");
+  driver.stream_get_ctx = reinterpret_cast<decltype(driver.stream_get_ctx)>(dlsym(library, "cuStreamGetCtx_v2"));
   if (!missing.empty()) return Status(StatusCode::unavailable, fmt::format("the CUDA driver lacks {}; a driver for CUDA 12.3 or later is needed", missing));
 
   if (const CUresult result = driver.init(0); result != CUDA_SUCCESS) {

@@ -47,6 +47,17 @@ struct Driver {
   decltype(&::cuEventRecord) event_record;
   decltype(&::cuEventSynchronize) event_synchronize;
   decltype(&::cuEventElapsedTime) event_elapsed_time;
+  decltype(&::cuStreamIsCapturing) stream_is_capturing;
+  decltype(&::cuStreamGetId) stream_get_id;
+  decltype(&::cuStreamGetCtx_v2) stream_get_ctx;  // null before CUDA 12.5
+  decltype(&::cuThreadExchangeStreamCaptureMode) thread_exchange_stream_capture_mode;
+  decltype(&::cuGraphCreate) graph_create;
+  decltype(&::cuGraphDestroy) graph_destroy;
+  decltype(&::cuGraphAddKernelNode) graph_add_kernel_node;
+  decltype(&::cuGraphInstantiate) graph_instantiate;
+  decltype(&::cuGraphExecDestroy) graph_exec_destroy;
+  decltype(&::cuGraphExecKernelNodeSetParams) graph_exec_kernel_node_set_params;
+  decltype(&::cuGraphLaunch) graph_launch;
 };
 
 // Opens libcuda and initialises it, once a process. Fails with `unavailable` where there is no driver or no GPU.

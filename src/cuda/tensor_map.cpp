@@ -15,10 +15,10 @@ Status encode(const Driver& driver, const TensorMapRequest& request, EncodedMap&
   } else {
     constexpr cuuint32_t kUnitStride[5] = {1, 1, 1, 1, 1};
     call = "cuTensorMapEncodeTiled";
-    result = driver.tensor_map_encode_tiled(map, request.type == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, request.rank,
-                                            const_cast<void*>(request.base), request.extent.data(), request.stride_bytes.data(), request.box.data(),
-                                            kUnitStride, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    result = driver.tensor_map_encode_tiled(
+        map, request.type == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, request.rank, const_cast<void*>(request.base),
+        request.extent.data(), request.stride_bytes.data(), request.box.data(), kUnitStride, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        request.l2_bytes == 256 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   }
   encoded.request = result == CUDA_SUCCESS ? request : TensorMapRequest{};
   if (result != CUDA_SUCCESS) return failure(driver, result, call);

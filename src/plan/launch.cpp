@@ -17,6 +17,15 @@ std::uint64_t stride_bytes(const Tensor& tensor, std::size_t axis) {
   return tensor.shape[axis] <= 1 ? 16 : static_cast<std::uint64_t>(tensor.stride[axis] * size_of(tensor.type));
 }
 
+// Measured on contiguous rows of many heads: 256 bytes win up to 2 % at head dims 80 and 96, 128 bytes as much at 112 and 256, and 5 to 14 % where
+// rows begin inside a sector of 32 bytes (72, 88, 120).
+int l2_bytes(const TensorMapRequest& map) {
+  constexpr std::uint64_t kSector = 32, kLongRow = 224;
+  bool whole_sectors = reinterpret_cast<std::uintptr_t>(map.base) % kSector == 0;
+  for (std::uint32_t axis = 1; axis < map.rank; ++axis) whole_sectors = whole_sectors && map.stride_bytes[axis - 1] % kSector == 0;
+  return whole_sectors && map.extent[0] * 2 < kLongRow ? 256 : 128;
+}
+
 TensorMapRequest dense_map(const Tensor& tensor, DType type, int box_rows) {
   TensorMapRequest map;
   map.base = tensor.data;
@@ -27,6 +36,7 @@ TensorMapRequest dense_map(const Tensor& tensor, DType type, int box_rows) {
     if (i > 0) map.stride_bytes[i - 1] = stride_bytes(tensor, axis_of[i]);
   }
   map.box = {64, static_cast<std::uint32_t>(box_rows), 1, 1, 1};
+  map.l2_bytes = l2_bytes(map);
   return map;
 }
 
@@ -41,7 +51,14 @@ TensorMapRequest ragged_map(const Tensor& tensor, DType type, int box_rows) {
   map.extent = {dense.extent[0], rows, dense.extent[2], rows + 1, dense.extent[3]};
   map.stride_bytes = {row_bytes, dense.stride_bytes[1], row_bytes, dense.stride_bytes[2]};
   map.box = dense.box;
+  map.l2_bytes = dense.l2_bytes;
   return map;
+}
+
+// Up to which |S| the cubic in place of tanh(S cap_scale) holds (softmax.cuh): where its coefficients and S^2 are ordinary FP32 numbers.
+float gentle_score(float scale_log2, float cap_scale) {
+  const bool ordinary = cap_scale >= 0x1p-20f && cap_scale <= 0x1p20f && scale_log2 >= 0x1p-40f && scale_log2 <= 0x1p60f;
+  return ordinary ? kGentle / cap_scale : -1.0f;
 }
 
 StridedTensor strided(const Tensor& tensor) { return {tensor.data, tensor.stride[0], tensor.stride[1], tensor.stride[2]}; }
@@ -127,6 +144,7 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   const auto scale = [=](float value) { return std::clamp(value, kSmallestScale, kLargestScale); };
   params.scale_log2 = scale((problem.softcap ? call.softcap : call.softmax_scale) * kLog2E);
   params.cap_scale = problem.softcap ? std::min(call.softmax_scale / call.softcap, kLargestScale) : 0.0f;  // may be 0: the mask comes later
+  params.gentle = gentle_score(params.scale_log2, params.cap_scale);
   params.sinks = call.sinks;
   const auto within = [](std::int64_t asked, std::int64_t furthest) { return smaller_than_int(std::min(asked, furthest + kBeyondKeys)); };
   const auto side = [&](std::int64_t asked, std::int64_t furthest) { return within(asked < 0 ? furthest + kBeyondKeys : asked, furthest); };

@@ -19,11 +19,13 @@ struct TensorMapRequest {
   std::array<std::uint64_t, 5> extent{};        // elements
   std::array<std::uint64_t, 4> stride_bytes{};  // of all axes but the first; multiples of 16
   std::array<std::uint32_t, 5> box{};           // elements
+  int l2_bytes = 128;                           // that a load brings into the L2 cache at least: 128 or 256
 
   bool operator==(const TensorMapRequest&) const = default;
   // Whether the two differ at most in their address.
   bool same_layout(const TensorMapRequest& other) const {
-    return type == other.type && rank == other.rank && extent == other.extent && stride_bytes == other.stride_bytes && box == other.box;
+    return type == other.type && rank == other.rank && extent == other.extent && stride_bytes == other.stride_bytes && box == other.box &&
+           l2_bytes == other.l2_bytes;
   }
 };
 

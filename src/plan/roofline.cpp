@@ -24,14 +24,18 @@ Roofline roofline(const ForwardSpec& spec) {
   roof.tensor = warpgroups * (d / 16 * n / 2 + n / 16 * dv / 2);
   roof.exp = elements / 16;
 
-  // FP32 instructions an element: FFMA and FADD; and the rescale of O, which lazy rescale almost never does.
+  // FP32 instructions an element: FFMA and FADD; with a softcap FMUL too, or two more for scores that it hardly bends, which are looked at first; and
+  // the rescale of O, which lazy rescale almost never does.
   const double rescale = spec.lazy_rescale ? 0.0 : dv / n;
-  const double fp32 = elements * (2 + rescale) / 32;  // warp instructions, spread over four sub-partitions
-  constexpr double kTensorCyclesLost = 0.86;          // measured, a FP32 warp instruction beside WGMMA
+  const double softcap = spec.caps_by_cubic() ? 2 : spec.softcap ? 1 : 0;
+  const double fp32 = elements * (2 + softcap + rescale) / 32;  // warp instructions, spread over four sub-partitions
+  if (spec.softcap && !spec.caps_by_cubic()) roof.exp *= 2;
+  constexpr double kTensorCyclesLost = 0.86;  // measured, a FP32 warp instruction beside WGMMA
   roof.interference = fp32 / 4 * kTensorCyclesLost;
 
-  // Exp, half a conversion, and without lazy rescale a maximum beside the FP32 instructions; about a tenth for loop, barriers and descriptors.
-  roof.issue = 1.1 * (fp32 + elements * (spec.lazy_rescale ? 1.5 : 2.5) / 32) / 4;
+  // Exp, half a conversion, a maximum where there is one, and a tanh, beside the FP32 instructions; about a tenth for loop, barriers and descriptors.
+  const double maxima = !spec.lazy_rescale || spec.caps_by_cubic() ? 1 : 0, tanh = spec.softcap && !spec.caps_by_cubic() ? 1 : 0;
+  roof.issue = 1.1 * (fp32 + elements * (1.5 + maxima + tanh) / 32) / 4;
 
   // A WGMMA reads B once, and A unless it is in registers; K and V arrive once for all warpgroups.
   const double q_reads = spec.q_in_registers ? 0.0 : warpgroups * 64 * d * 2;

@@ -2,6 +2,7 @@
 """Makes kernels with faults out of kernels/ and table.py.
 
   plant.py --list                 names, one a line: the faults, then clean_<spec>
+  plant.py --files                the files that it writes, under OUTPUT
   plant.py KERNELS OUTPUT         writes OUTPUT/<name>/kernel.cpp and, for a fault, OUTPUT/<name>/<the changed file>; and OUTPUT/faults.cpp
 
 A text that is not found exactly once is an error: then the kernel has changed, and the fault must follow it.
@@ -45,6 +46,9 @@ def main():
     kernels = [(name, spec, expected) for name, spec, _, _, _, expected in FAULTS] + [(f"clean_{spec}", spec, []) for spec in SPECS]
     if sys.argv[1:] == ["--list"]:
         print("\n".join(name for name, _, _ in kernels))
+        return
+    if sys.argv[1:] == ["--files"]:
+        print("\n".join([*(f"{name}/{file}" for name, _, file, *_ in FAULTS), *(f"{name}/kernel.cpp" for name, _, _ in kernels), "faults.cpp"]))
         return
     source, output = map(pathlib.Path, sys.argv[1:])
     for name, _, file, old, new, _ in FAULTS:

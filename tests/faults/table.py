@@ -15,18 +15,21 @@ SPECS = {
     "q_buffer": "{.head_dim = 64, .head_dim_v = 64, .block_n = 64, .q_buffers = 2, .turns = tandem::Turns::none, .output_stage = tandem::OutputStage::q_buffer}",
     # short keys, so that tiles follow each other without any ring going round; nothing but mbarriers orders the warpgroups
     "short": "{.head_dim = 64, .head_dim_v = 64, .block_n = 64, .q_buffers = 2, .turns = tandem::Turns::none}",
+    # a softcap, whose smaller scores take another way than its larger ones
+    "capped": "{.head_dim = 64, .head_dim_v = 64, .softcap = true, .block_n = 48, .turns = tandem::Turns::none}",
     # two blocks load K and V for each other
     "cluster": "{.head_dim = 128, .head_dim_v = 128, .consumer_warpgroups = 1, .block_n = 64, .cluster = 2, .turns = tandem::Turns::none,"
     " .scheduler = tandem::Scheduler::static_persistent}",
 }
 
 # Queries and keys: they end inside a tile.
-SHAPES = {"own": (150, 150), "registers": (150, 150), "q_buffer": (150, 150), "short": (200, 50), "cluster": (150, 150)}
+SHAPES = {"own": (150, 150), "registers": (150, 150), "q_buffer": (150, 150), "short": (200, 50), "capped": (70, 150), "cluster": (150, 150)}
 
 FORWARD = "attention/forward.cuh"
 EPILOGUE = "attention/epilogue.cuh"
 STORAGE = "attention/storage.cuh"
 PIPELINE = "tile/pipeline.cuh"
+SOFTMAX = "attention/softmax.cuh"
 SWIZZLE = "tile/swizzle.cuh"
 
 FAULTS = [
@@ -142,6 +145,11 @@ FAULTS = [
      [("global_overwrite", "lse")]),
     ("last_rows_never_stored", "own", EPILOGUE, "if (first_row < seqlen_q(tile)) {", "if (first_row + kRowsOfWarp <= seqlen_q(tile)) {",
      [("unwritten_output", "out")]),
+    # ---- softcap
+    ("scores_too_large_for_the_cubic_pass", "capped", SOFTMAX, "return ptx::warp_any(score > gentle_);", "return false;",
+     [("wrong_result", "out")]),
+    ("a_steep_block_keeps_the_cubic", "capped", SOFTMAX, "      exponent = {scale_, 0.0f};\n      begin(s, linear(), sum, 0);", "      begin(s, linear(), sum, 0);",
+     [("wrong_result", "out")]),
     # ---- clusters
     ("stage_released_to_one_block_only", "cluster", FORWARD, "s_.k_ring.template release<kSpec.cluster>(k_at_);", "s_.k_ring.template release<1>(k_at_);",
      [("deadlock", "k_ring.empty")]),

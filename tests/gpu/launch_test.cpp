@@ -2,13 +2,17 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "attention/params.hpp"
 #include "backends/backend.hpp"
+#include "cuda/launcher.hpp"
 #include "cuda_device.hpp"
 #include "support/compare.hpp"
 #include "support/forward_case.hpp"
@@ -74,6 +78,13 @@ class ManualForward {
   Workspace workspace() const { return {workspace_.data(), workspace_.bytes()}; }
   Status init(void* stream) const { return executable_->init_workspace(workspace(), stream); }
   Status run(void* stream) const { return executable_->run(call_, workspace(), stream); }
+  // The same with another output and workspace.
+  Status run(void* stream, const DeviceBuffer& out, const DeviceBuffer& workspace) const {
+    ForwardCall call = call_;
+    call.out = out_host_.view(out.data());
+    return executable_->run(call, {workspace.data(), workspace.bytes()}, stream);
+  }
+  std::size_t out_bytes() const { return out_.bytes(); }
   void poison() { device_.upload(out_.data(), out_host_.bytes().data(), out_.bytes()); }
   // What the last run wrote, byte for byte.
   const std::vector<std::byte>& bytes() {
@@ -136,8 +147,10 @@ TEST_F(HopperLaunch, EveryRunLeavesTheWorkspaceReadyForTheNext) {
   }
 }
 
-// Stream capture, which the library itself does not use.
+// What the library itself does not use: stream capture, and work of the host in a stream.
 struct GraphApi {
+  decltype(&::cuLaunchHostFunc) launch_host_function;
+  decltype(&::cuStreamQuery) stream_query;
   decltype(&::cuStreamBeginCapture) begin_capture;
   decltype(&::cuStreamEndCapture) end_capture;
   decltype(&::cuGraphInstantiate) instantiate;
@@ -150,6 +163,8 @@ GraphApi graph_api() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   GraphApi api{};
   const auto load = [&](auto& entry, const char* name) { entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(dlsym(library, name)); };
+  load(api.launch_host_function, "cuLaunchHostFunc");
+  load(api.stream_query, "cuStreamQuery");
   load(api.begin_capture, "cuStreamBeginCapture_v2");
   load(api.end_capture, "cuStreamEndCapture");
   load(api.instantiate, "cuGraphInstantiateWithFlags");
@@ -195,6 +210,177 @@ TEST_F(HopperLaunch, BC77_RunsAreCapturedOnTheCallersStreamAndReplayWithNewInput
   }
   api.exec_destroy(executable);
   api.destroy(graph);
+}
+
+// A small problem, and outputs enough for a run each.
+ForwardCase small_case() {
+  ForwardCase c;
+  c.problem = make_problem(ElementType::bf16, {.batch = 1, .seqlen_q = 70, .seqlen_k = 200, .num_heads = 2, .head_dim = 64, .causal = true});
+  c.softmax_scale = usual_scale(64);
+  return c;
+}
+
+class Outputs {
+ public:
+  Outputs(TestDevice& device, const ManualForward& forward, int count) : device_(device), workspace_(device, forward.workspace().size) {
+    for (int i = 0; i < count; ++i) outs_.push_back(std::make_unique<DeviceBuffer>(device, forward.out_bytes()));  // poisoned
+  }
+  // Run i. Nobody initialises the workspace, which costs no result.
+  Status run(const ManualForward& forward, void* stream, std::size_t i) const { return forward.run(stream, *outs_[i], workspace_); }
+  int different_from(const std::vector<std::byte>& expected) const {
+    int count = 0;
+    for (const auto& out : outs_) {
+      std::vector<std::byte> bytes(out->bytes());
+      device_.download(bytes.data(), out->data(), bytes.size());
+      count += bytes != expected;
+    }
+    return count;
+  }
+
+ private:
+  TestDevice& device_;
+  std::vector<std::unique_ptr<DeviceBuffer>> outs_;
+  DeviceBuffer workspace_;
+};
+
+// The first of some streams is held up: no other may wait for it.
+TEST_F(HopperLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
+  constexpr std::size_t kStreams = 6;  // of the 8 that the driver keeps apart by default
+  const GraphApi api = graph_api();
+  const CudaSession session = cuda_session();
+  const cuda::Driver& driver = *session.driver;
+  const cuda::ContextScope scope(driver, session.context);
+  const ForwardCase c = small_case();
+  const ForwardInputs inputs = make_inputs(c);
+  ManualForward forward(*backend_, *device_, c, inputs);
+  ASSERT_TRUE(forward.run(device_->stream()).ok());
+  const std::vector<std::byte> expected = forward.bytes();
+
+  struct Lane {
+    CUstream stream = nullptr;
+    std::unique_ptr<Outputs> warm, outs;
+  };
+  std::vector<Lane> lanes(kStreams);
+  for (Lane& lane : lanes) {
+    ASSERT_EQ(driver.stream_create(&lane.stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    lane.warm = std::make_unique<Outputs>(*device_, forward, 3);
+    lane.outs = std::make_unique<Outputs>(*device_, forward, 3);
+    for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(lane.warm->run(forward, lane.stream, i).ok());
+    ASSERT_EQ(driver.stream_synchronize(lane.stream), CUDA_SUCCESS);
+  }
+
+  std::promise<void> gate;
+  std::future<void> opened = gate.get_future();
+  ASSERT_EQ(api.launch_host_function(
+                lanes[0].stream, [](void* future) { static_cast<std::future<void>*>(future)->wait(); }, &opened),
+            CUDA_SUCCESS);
+  for (std::size_t i = 0; i < 3; ++i)
+    for (const Lane& lane : lanes) EXPECT_TRUE(lane.outs->run(forward, lane.stream, i).ok());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  for (std::size_t i = 1; i < kStreams; ++i) {
+    while (api.stream_query(lanes[i].stream) == CUDA_ERROR_NOT_READY && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(api.stream_query(lanes[i].stream), CUDA_SUCCESS) << "stream " << i << " waits for stream 0";
+  }
+  EXPECT_EQ(api.stream_query(lanes[0].stream), CUDA_ERROR_NOT_READY);
+  gate.set_value();
+  for (const Lane& lane : lanes) {
+    ASSERT_EQ(driver.stream_synchronize(lane.stream), CUDA_SUCCESS);
+    EXPECT_EQ(lane.warm->different_from(expected), 0);
+    EXPECT_EQ(lane.outs->different_from(expected), 0);
+    driver.stream_destroy(lane.stream);
+  }
+}
+
+TEST_F(HopperLaunch, ThreadsGetTheirOwnResultsOnOneStreamAndOnStreamsOfTheirOwn) {
+  constexpr std::size_t kThreads = 8, kRuns = 50;
+  const CudaSession session = cuda_session();
+  const cuda::Driver& driver = *session.driver;
+  const cuda::ContextScope scope(driver, session.context);
+  const ForwardCase c = small_case();
+  const ForwardInputs inputs = make_inputs(c);
+  ManualForward forward(*backend_, *device_, c, inputs);
+  ASSERT_TRUE(forward.run(device_->stream()).ok());
+  const std::vector<std::byte> expected = forward.bytes();
+  for (const bool own_streams : {false, true}) {
+    std::vector<CUstream> streams(kThreads, static_cast<CUstream>(device_->stream()));
+    std::vector<std::unique_ptr<Outputs>> outs;
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < kThreads; ++i) {
+      if (own_streams) {
+        ASSERT_EQ(driver.stream_create(&streams[i], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+      }
+      outs.push_back(std::make_unique<Outputs>(*device_, forward, kRuns));
+    }
+    for (std::size_t i = 0; i < kThreads; ++i)
+      threads.emplace_back([&, i] {
+        for (std::size_t run = 0; run < kRuns; ++run) EXPECT_TRUE(outs[i]->run(forward, streams[i], run).ok());
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t i = 0; i < kThreads; ++i) {
+      ASSERT_EQ(driver.stream_synchronize(streams[i]), CUDA_SUCCESS);
+      EXPECT_EQ(outs[i]->different_from(expected), 0) << "thread " << i << (own_streams ? " on a stream of its own" : "");
+      if (own_streams) driver.stream_destroy(streams[i]);
+    }
+  }
+}
+
+TEST_F(HopperLaunch, DefaultStreamsAndMoreStreamsThanThereAreGraphsServeToo) {
+  const CudaSession session = cuda_session();
+  const cuda::Driver& driver = *session.driver;
+  const cuda::ContextScope scope(driver, session.context);
+  const ForwardCase c = small_case();
+  const ForwardInputs inputs = make_inputs(c);
+  ManualForward forward(*backend_, *device_, c, inputs);
+  ASSERT_TRUE(forward.run(device_->stream()).ok());
+  const std::vector<std::byte> expected = forward.bytes();
+  std::vector<CUstream> streams = {nullptr, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+  for (int i = 0; i < cuda::Launcher::kStreams + 2; ++i) {
+    streams.push_back(nullptr);
+    ASSERT_EQ(driver.stream_create(&streams.back(), i % 2 == 0 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  }
+  for (const CUstream stream : streams) {
+    const Outputs outs(*device_, forward, 3);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(outs.run(forward, stream, i).ok());
+    ASSERT_EQ(driver.stream_synchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(outs.different_from(expected), 0);
+  }
+  for (std::size_t i = 3; i < streams.size(); ++i) driver.stream_destroy(streams[i]);
+}
+
+// In the mode in which a capture forbids the most, a run on another stream, its first there, goes on beside it.
+TEST_F(HopperLaunch, ARunBesideTheCaptureOfAnotherStreamIsNoPartOfIt) {
+  const GraphApi api = graph_api();
+  const CudaSession session = cuda_session();
+  const cuda::Driver& driver = *session.driver;
+  const cuda::ContextScope scope(driver, session.context);
+  const ForwardCase c = small_case();
+  const ForwardInputs inputs = make_inputs(c);
+  ManualForward forward(*backend_, *device_, c, inputs);
+  ASSERT_TRUE(forward.run(device_->stream()).ok());
+  const std::vector<std::byte> expected = forward.bytes();
+  const Outputs captured_outs(*device_, forward, 1), outs(*device_, forward, 2);
+  CUstream captured = nullptr, beside = nullptr;
+  ASSERT_EQ(driver.stream_create(&captured, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(driver.stream_create(&beside, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+
+  ASSERT_EQ(api.begin_capture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  EXPECT_TRUE(captured_outs.run(forward, captured, 0).ok());
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(outs.run(forward, beside, i).ok());
+  CUgraph graph = nullptr;
+  ASSERT_EQ(api.end_capture(captured, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(driver.stream_synchronize(beside), CUDA_SUCCESS);
+  EXPECT_EQ(outs.different_from(expected), 0);
+  EXPECT_EQ(captured_outs.different_from(expected), 1) << "a captured run has not run yet";
+
+  CUgraphExec executable = nullptr;
+  ASSERT_EQ(api.instantiate(&executable, graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(api.launch(executable, captured), CUDA_SUCCESS);
+  ASSERT_EQ(driver.stream_synchronize(captured), CUDA_SUCCESS);
+  EXPECT_EQ(captured_outs.different_from(expected), 0);
+  api.exec_destroy(executable);
+  api.destroy(graph);
+  driver.stream_destroy(captured);
+  driver.stream_destroy(beside);
 }
 
 // One shape for each kernel of the benchmark, 1,000 runs of each while another stream keeps the memory busy.

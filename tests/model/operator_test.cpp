@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "forward/backend.hpp"
+#include "model/play.hpp"
 #include "operator/operator_tests.hpp"
 #include "plan/shipped.hpp"
 
@@ -23,6 +24,7 @@ OperatorTarget model_target() {
   target.limits.repeats = 5;
   target.limits.max_tiles = 300;
   target.limits.max_untouched_bytes = std::size_t{1} << 40;
+  target.limits.tanh_error = kTanhErrorOfModel;
   // What the kernels do not promise on a GPU either.
   target.limits.invisible_values_may_be_nan = false;
   target.limits.products_beyond_fp32 = false;

@@ -11,6 +11,9 @@
 
 namespace tandem::testing {
 
+// Relative error of a capped score: that of the cubic, since the model's tanh.approx is exact.
+inline constexpr double kTanhErrorOfModel = 0x1p-11;
+
 class Play {
  public:
   Play(const ForwardSpec& spec, ForwardCase c);

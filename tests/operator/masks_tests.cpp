@@ -188,6 +188,80 @@ TEST_P(OperatorTest, BC41_SoftcapOfLogitsFarBeyondIt) {
   }
 }
 
+// Kernels may bend small scores by shorter means than large ones. Here large ones, of either sign, come at one key, from one key on, or in few rows.
+TEST_P(OperatorTest, BC41_SoftcapOfScoresThatGrowAlongTheKeysOrFromRowToRow) {
+  struct Setting {
+    const char* name;
+    float (*score)(double position);  // in units of the softcap; position: 0 at one end of the keys, 1 at the other
+  };
+  const Setting settings[] = {
+      {"around a third", [](double x) { return static_cast<float>(0.36 * std::cos(90.0 * x)); }},
+      {"slope of 2", [](double x) { return static_cast<float>(2.0 * x); }},
+      {"slope of -2", [](double x) { return static_cast<float>(-2.0 * x); }},
+      {"step of 1", [](double x) { return x > 0.4 ? 1.0f : 0.0f; }},
+      {"one key of 3", [](double x) { return x > 0.4 && x < 0.41 ? 3.0f : 0.1f; }},
+      {"one key of -3", [](double x) { return x > 0.4 && x < 0.41 ? -3.0f : 0.1f; }},
+      {"all of -1 but the last", [](double x) { return x == 1.0 ? 0.0f : -1.0f; }},
+  };
+  constexpr float kSoftcap = 16.0f;
+  for (const ElementType type : types()) {
+    for (const ProblemShape& shape : {ProblemShape{.seqlen_q = 70, .seqlen_k = 520, .head_dim = 64},
+                                      {.seqlen_q = 389, .seqlen_k = 389, .head_dim = 64},
+                                      {.seqlen_q = 640, .seqlen_k = 640, .head_dim = 128, .causal = true}}) {
+      const ForwardProblem p = make_problem(type, shape);
+      if (!fits(p)) continue;
+      ForwardCase c = usual(p);
+      c.softmax_scale = 0.125f;
+      set_softcap(c, kSoftcap);
+      for (const Setting& setting : settings) {
+        SCOPED_TRACE(setting.name);
+        for (const int rows : {1, 16}) {  // of so many rows one is large; of 16 each time another one
+          for (const bool towards_first : {true, false}) {
+            ForwardInputs inputs = make_inputs(c);
+            Random random(1);
+            Values q = make_values(ValueKind::tiny, q_shape(p), random), k = make_values(ValueKind::tiny, k_shape(p), random);
+            for (std::int64_t i = 0; i < p.seqlen_q; ++i) q.at(0, i, 0, 0) = rows == 1 || i % 16 == i / 16 * 5 % 16 ? 8.0f : 0.5f;
+            for (std::int64_t j = 0; j < p.seqlen_k; ++j)
+              k.at(0, j, 0, 0) = kSoftcap * setting.score(static_cast<double>(towards_first ? p.seqlen_k - 1 - j : j) / static_cast<double>(p.seqlen_k - 1));
+            inputs.q.set(q);
+            inputs.k.set(k);
+            expect_right(c, inputs);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Scales, caps and scores at which squares and cubes of them leave fp32, or vanish in it. The last key alone is harmless.
+TEST_P(OperatorTest, BC41_SoftcapOfScalesAndScoresFarFromOne) {
+  struct Setting {
+    float scale, softcap;
+    std::vector<float> scores;  // q k, in turn
+  };
+  const Setting settings[] = {
+      {0.125f, 1e-21f, {0.0f}},        {0.125f, 1e-21f, {1e-3f, -1e-3f}}, {0.125f, 1e30f, {1e20f, -1e20f}},       {0.125f, 1e30f, {-1e20f}},
+      {1e-16f, 1.0f, {3e15f, -3e15f}}, {1e-16f, 1.0f, {3e15f, 0.0f}},     {1e-30f, 1e-3f, {1e25f, 0.0f, -1e25f}}, {1e8f, 1.0f, {3e-9f, -3e-9f}},
+      {1e20f, 1e25f, {1e3f, 0.0f}},
+  };
+  for (const ElementType type : types()) {
+    if (type == ElementType::fp16) continue;  // has no such numbers
+    for (const Setting& setting : settings) {
+      SCOPED_TRACE(setting.softcap);
+      ForwardCase c = usual(make_problem(type, {.seqlen_q = 70, .seqlen_k = 520, .head_dim = 64}));
+      c.softmax_scale = setting.scale;
+      set_softcap(c, setting.softcap);
+      ForwardInputs inputs = make_inputs(c);
+      Values q(q_shape(c.problem), 0.0f), k(k_shape(c.problem), 0.0f);
+      for (std::int64_t i = 0; i < 70; ++i) q.at(0, i, 0, 0) = 1.0f;
+      for (std::int64_t j = 0; j < 519; ++j) k.at(0, j, 0, 0) = setting.scores[static_cast<std::size_t>(j) % setting.scores.size()];
+      inputs.q.set(q);
+      inputs.k.set(k);
+      expect_right(c, inputs);
+    }
+  }
+}
+
 TEST_P(OperatorTest, SinksJoinTheSoftmaxOfTheirHeadAlone) {
   for (const ElementType type : types()) {
     ForwardCase c = usual(make_problem(type, {.seqlen_q = 130, .seqlen_k = 200, .num_heads = 4, .num_heads_kv = 2, .causal = true}));

@@ -149,8 +149,10 @@ TEST_P(OperatorTest, Contract7_ScoresMayRiseByAnyAmountAlongTheKeys) {
   };
   for (const ElementType type : types()) {
     for (const bool causal : {false, true}) {
-      for (const auto& [seqlen, head_dim] : {std::pair{389, 64}, {640, 128}}) {
-        const ForwardProblem p = make_problem(type, {.seqlen_q = seqlen, .seqlen_k = seqlen, .head_dim = head_dim, .causal = causal});
+      for (const ProblemShape& shape : {ProblemShape{.seqlen_q = 70, .seqlen_k = 520, .head_dim = 64, .causal = causal},
+                                        {.seqlen_q = 389, .seqlen_k = 389, .head_dim = 64, .causal = causal},
+                                        {.seqlen_q = 640, .seqlen_k = 640, .head_dim = 128, .causal = causal}}) {
+        const ForwardProblem p = make_problem(type, shape);
         if (!fits(p)) continue;
         ForwardCase c = usual(p);
         c.softmax_scale = 0.125f;
@@ -160,8 +162,8 @@ TEST_P(OperatorTest, Contract7_ScoresMayRiseByAnyAmountAlongTheKeys) {
             ForwardInputs inputs = make_inputs(c);
             inputs.q.set(with_first_column(tiny(q_shape(p), 1), 8.0f));
             Values k = tiny(k_shape(p), 2);
-            for (std::int64_t j = 0; j < seqlen; ++j) {
-              const double position = static_cast<double>(towards_first ? seqlen - 1 - j : j) / static_cast<double>(seqlen - 1);
+            for (std::int64_t j = 0; j < shape.seqlen_k; ++j) {
+              const double position = static_cast<double>(towards_first ? shape.seqlen_k - 1 - j : j) / static_cast<double>(shape.seqlen_k - 1);
               k.at(0, j, 0, 0) = static_cast<float>(setting.score(position));
             }
             inputs.k.set(k);

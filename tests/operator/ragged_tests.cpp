@@ -264,9 +264,11 @@ void expect_same_rows(const ForwardCase& a, const ForwardResult& ra, const Seque
 
 TEST_P(OperatorTest, BatchInvariantBitsAreThoseOfASequenceAlone) {
   for (const ElementType type : types()) {
-    for (const bool causal : {false, true}) {
+    for (const auto& [causal, softcap] : {std::pair{false, 0.0f}, {true, 0.0f}, {false, 6.0f}, {true, 6.0f}}) {
       ForwardCase batch = packed(type, {70, 130, 0, 1, 33}, {99, 200, 11, 257, 33}, {.causal = causal});
       ForwardCase alone = packed(type, {130}, {200}, {.causal = causal});
+      set_softcap(batch, softcap);
+      set_softcap(alone, softcap);
       batch.problem.batch_invariant = alone.problem.batch_invariant = true;
       const ForwardInputs inputs = make_inputs(batch);
       ForwardInputs own = make_inputs(alone);

@@ -500,6 +500,24 @@ TEST(CAbiPlan, RefusesArgumentsOfAnotherProblemAndNamesBoth) {
   refused(std::move(half), "fp16");
 }
 
+// Arguments that were right once are not looked at again; what differs from them in anything is.
+TEST(CAbiPlan, RunRefusesWhatChangedSinceARunThatWasRight) {
+  const Context context = make_context();
+  for (const Malformed& malformed : malformed_requests()) {
+    SCOPED_TRACE(malformed.what);
+    Request request;
+    const Plan plan = prepare(context, request.args);
+    const auto run = [&](const tandem_forward_args& args) { return tandem_forward_run(plan.get(), &args, nullptr, 0, nullptr); };
+    tandem_forward_args changed = request.args;
+    malformed.change(changed);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(run(request.args), TANDEM_OK) << tandem_last_error();
+      EXPECT_NE(run(changed), TANDEM_OK);
+      EXPECT_NE(run(changed), TANDEM_OK) << "nor at the second time";
+    }
+  }
+}
+
 TEST(CAbiPlan, DescribesItselfAsJson) {
   const Context context = make_context();
   const Request request;

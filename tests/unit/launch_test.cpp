@@ -221,6 +221,40 @@ TEST(ForwardParams, TakeEveryFiniteScale) {
   }
 }
 
+TEST(TensorMaps, LoadsBringInWhatTheAlignmentOfRowsMakesUseOf) {
+  const auto l2_bytes = [](std::int64_t heads, std::int64_t head_dim) {
+    const Case c = make_case(2, 70, 70, heads, heads, head_dim, head_dim);
+    return make_tensor_maps({.head_dim = tile_width(head_dim), .head_dim_v = tile_width(head_dim)}, c.problem, c.call).k.l2_bytes;
+  };
+  for (const std::int64_t head_dim : {64, 80, 96}) EXPECT_EQ(l2_bytes(5, head_dim), 256) << head_dim;
+  for (const std::int64_t head_dim : {112, 128, 192, 256}) EXPECT_EQ(l2_bytes(5, head_dim), 128) << head_dim;
+  for (const std::int64_t head_dim : {8, 72, 88, 120}) EXPECT_EQ(l2_bytes(5, head_dim), 128) << head_dim << ": rows begin inside sectors";
+}
+
+// Up to params.gentle every product that the cubic makes is an ordinary number.
+TEST(ForwardParams, ScoresAreCappedByACubicOnlyWhereItsNumbersAreOrdinary) {
+  const auto normal = [](float x) { return std::isnormal(x); };
+  int by_cubic = 0;
+  for (const float scale : {0.0f, 1e-30f, 1e-16f, 1e-3f, 0.125f, 1.0f, 1e8f, 1e20f})
+    for (const float softcap : {1e-21f, 1e-3f, 1.0f, 15.0f, 50.0f, 1e4f, 1e25f, 1e30f}) {
+      SCOPED_TRACE(::testing::Message() << "scale " << scale << ", softcap " << softcap);
+      Case c = make_case(1, 70, 70, 1, 1, 64, 64);
+      c.problem.softcap = true;
+      c.call.softmax_scale = scale;
+      c.call.softcap = softcap;
+      const ForwardParams params = params_of(c, {.head_dim = 64, .head_dim_v = 64, .softcap = true});
+      if (params.gentle == -1.0f) continue;
+      ++by_cubic;
+      const float slope = params.scale_log2 * params.cap_scale, cubic = slope * params.cap_scale * params.cap_scale * kCubic,
+                  square = params.gentle * params.gentle;
+      EXPECT_FLOAT_EQ(params.gentle * params.cap_scale, kGentle);
+      EXPECT_TRUE(normal(slope) && normal(cubic) && normal(square) && normal(square * cubic));
+      const double exact = std::tanh(double{kGentle}) * params.scale_log2, ours = double{params.gentle} * (double{slope} + double{square} * double{cubic});
+      EXPECT_NEAR(ours / exact, 1.0, 0x1p-11);
+    }
+  EXPECT_GE(by_cubic, 12);  // ordinary ones among them
+}
+
 // The compiler joins comparisons and differences of what stands here (params.hpp): open sides of windows once made a kernel wait for ever.
 TEST(ForwardParams, ReachOfMasksLeavesEveryPositionIn32Bits) {
   constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1026, kRowsBeyond = 191;  // seqlen_q + seqlen_k; rows of a tile behind the last query

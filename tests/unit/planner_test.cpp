@@ -38,7 +38,7 @@ void expect_good_plan(const ForwardProblem& problem) {
   EXPECT_EQ(budget::broken_rule(spec), nullptr);
   EXPECT_EQ(spec.dtype, problem.type == ElementType::bf16 ? DType::bf16 : DType::fp16);
   EXPECT_EQ(spec.head_dim, (problem.head_dim + 15) / 16 * 16);
-  EXPECT_EQ(spec.head_dim_v, std::max<std::int64_t>(16, (problem.head_dim_v + 7) / 8 * 8));
+  EXPECT_EQ(spec.head_dim_v, tile_width_v(problem.head_dim_v));
   EXPECT_EQ(spec.causal, problem.causal);
   EXPECT_EQ(plan.geometry.threads, 128 * (spec.consumer_warpgroups + 1));
   EXPECT_EQ(plan.geometry.shared_bytes, budget::shared_ledger(spec).total());
@@ -53,6 +53,29 @@ TEST(Planner, ServesEveryHeadDimThatIsAMultipleOfEight) {
   for (std::int64_t head_dim = 8; head_dim <= 256; head_dim += 8)
     for (const bool causal : {false, true})
       for (const ElementType type : {ElementType::bf16, ElementType::fp16}) expect_good_plan(problem(head_dim, head_dim, causal, type));
+}
+
+TEST(Planner, TilesOfVAreNoWiderThanTheyNeedBe) {
+  for (std::int64_t head_dim_v = 1; head_dim_v <= 256; ++head_dim_v) {
+    const std::int64_t next = std::max<std::int64_t>(16, (head_dim_v + 7) / 8 * 8);
+    const bool slow = next == 88 || next == 152 || next == 216;
+    EXPECT_EQ(tile_width_v(head_dim_v), slow ? next + 8 : next);
+  }
+}
+
+TEST(Planner, RowsThatBeginInsideASectorGetTallTilesSooner) {
+  const auto rows = [](std::int64_t head_dim, std::int64_t seqlen) {
+    ForwardProblem p = problem(head_dim, head_dim, true);
+    p.seqlen_q = p.seqlen_k = seqlen;
+    p.batch = 64;
+    return plan_forward(p, {}).value().spec.block_m();
+  };
+  for (const std::int64_t aligned : {80, 96}) {
+    EXPECT_EQ(rows(aligned, 2048), 128);
+    EXPECT_EQ(rows(aligned - 8, 2048), 192);
+    EXPECT_EQ(rows(aligned - 8, 512), 128);
+    EXPECT_EQ(rows(aligned, 16384), 192);
+  }
 }
 
 TEST(Planner, ServesEveryPairOfHeadDims) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "plan/spec_text.hpp"
 #include "specs.hpp"
@@ -42,6 +43,23 @@ TEST(Roofline, ChargesTheRescaleOnlyWhereItIsMade) {
   // 64 rows x 128 keys at head dim 128: FFMA, FADD, and FMUL for the rescale; a third of the instructions.
   EXPECT_NEAR(roofline(lazy).interference / roofline(eager).interference, 2.0 / 3.0, 1e-9);
   EXPECT_LT(roofline(lazy).issue, roofline(eager).issue);
+}
+
+TEST(Roofline, ChargesASoftcapToTheUnitThatBendsTheScores) {
+  const auto beside = [](int head_dim, int block_n) {
+    ForwardSpec plain{.head_dim = head_dim, .head_dim_v = head_dim, .block_n = block_n}, capped = plain;
+    capped.softcap = true;
+    return std::pair(roofline(plain), roofline(capped));
+  };
+  // By the cubic: two more FP32 instructions, 0.86 cycles of the tensor core each. By the exp unit: a tanh beside each exp, and an FMUL.
+  const auto [plain, cubic] = beside(128, 128);
+  EXPECT_DOUBLE_EQ(cubic.exp, plain.exp);
+  EXPECT_DOUBLE_EQ(cubic.interference, 2 * plain.interference);
+  const auto [wide, tanh] = beside(256, 64);
+  EXPECT_DOUBLE_EQ(tanh.exp, 2 * wide.exp);
+  EXPECT_DOUBLE_EQ(tanh.interference, 1.5 * wide.interference);
+  EXPECT_GT(cubic.issue, plain.issue);
+  EXPECT_GT(tanh.issue, wide.issue);
 }
 
 TEST(Roofline, SparesReadsOfQInRegisters) {

@@ -9,6 +9,7 @@
 #include "backends/hopper/kernel_table.hpp"
 #include "backends/hopper/layout.hpp"
 #include "cuda/device.hpp"
+#include "cuda/launcher.hpp"
 #include "cuda/tensor_map.hpp"
 #include "plan/planner.hpp"
 #include "plan/spec_text.hpp"
@@ -18,8 +19,20 @@ namespace {
 
 class HopperForward final : public ForwardExecutable {
  public:
-  HopperForward(const cuda::Driver& driver, CUcontext context, ForwardProblem problem, ForwardPlan plan, CUfunction function, CUfunction prepare)
-      : driver_(driver), context_(context), problem_(problem), plan_(std::move(plan)), function_(function), prepare_(prepare) {}
+  // `list_tiles`: the kernel that does so for a ragged batch; null where the batch is not ragged.
+  HopperForward(const cuda::Driver& driver, CUcontext context, const cuda::Launcher& launcher, ForwardProblem problem, ForwardPlan plan, CUfunction function,
+                CUfunction list_tiles)
+      : driver_(driver),
+        context_(context),
+        launcher_(launcher),
+        problem_(problem),
+        plan_(std::move(plan)),
+        list_tiles_{.function = list_tiles, .threads = kPrepareThreads} {
+    const LaunchGeometry& geometry = plan_.geometry;
+    forward_ = {function, geometry.grid, geometry.threads, geometry.shared_bytes, geometry.cluster};
+  }
+
+  const cuda::KernelLaunch& kernel() const { return forward_; }
 
   std::size_t workspace_size() const override { return plan_.geometry.workspace_bytes; }
 
@@ -42,12 +55,13 @@ class HopperForward final : public ForwardExecutable {
     const cuda::ContextScope scope(driver_, context_);
     if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
 
-    if (prepare_ != nullptr) {
-      PrepareParams params = make_prepare_params(plan_.spec, plan_.geometry, problem_, call, workspace.data);
-      if (Status status = launch(prepare_, &params, 1, kPrepareThreads, 0, 1, stream); !status.ok()) return status;
+    const auto on = static_cast<CUstream>(stream);
+    if (list_tiles_.function != nullptr) {
+      const PrepareParams params = make_prepare_params(plan_.spec, plan_.geometry, problem_, call, workspace.data);
+      if (Status status = launcher_.launch(list_tiles_, params, on); !status.ok()) return status;
     }
     for (int part = 0; part < v_parts(problem_); ++part)
-      if (Status status = run_part(problem_of_part(problem_, part), call_of_part(problem_, call, part), workspace, stream); !status.ok()) return status;
+      if (Status status = run_part(problem_of_part(problem_, part), call_of_part(problem_, call, part), workspace, on); !status.ok()) return status;
     return {};
   }
 
@@ -66,7 +80,7 @@ class HopperForward final : public ForwardExecutable {
   }
 
  private:
-  Status run_part(const ForwardProblem& problem, const ForwardCall& call, Workspace workspace, void* stream) const {
+  Status run_part(const ForwardProblem& problem, const ForwardCall& call, Workspace workspace, CUstream stream) const {
     // Each thread keeps the maps of its last run: the next one mostly moves the same layouts to other addresses.
     thread_local struct { cuda::EncodedMap q, k, v, out; } maps;
     const TensorMapRequests wanted = make_tensor_maps(plan_.spec, problem, call);
@@ -82,41 +96,25 @@ class HopperForward final : public ForwardExecutable {
     params.k_map = maps.k.map;
     params.v_map = maps.v.map;
     params.out_map = maps.out.map;
-    const LaunchGeometry& geometry = plan_.geometry;
-    return launch(function_, &params, geometry.grid, geometry.threads, geometry.shared_bytes, geometry.cluster, stream);
-  }
-
-  Status launch(CUfunction function, void* params, int grid, int threads, int shared_bytes, int cluster_size, void* stream) const {
-    CUlaunchAttribute cluster{};
-    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim = {static_cast<unsigned>(cluster_size), 1, 1};
-    CUlaunchConfig config{};
-    config.gridDimX = static_cast<unsigned>(grid);
-    config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = static_cast<unsigned>(threads);
-    config.blockDimY = config.blockDimZ = 1;
-    config.sharedMemBytes = static_cast<unsigned>(shared_bytes);
-    config.hStream = static_cast<CUstream>(stream);
-    config.attrs = &cluster;
-    config.numAttrs = cluster_size > 1 ? 1 : 0;
-    void* arguments[] = {params};
-    if (const CUresult result = driver_.launch_kernel_ex(&config, function, arguments, nullptr); result != CUDA_SUCCESS)
-      return cuda::failure(driver_, result, "cuLaunchKernelEx");
-    return {};
+    return launcher_.launch(forward_, params, stream);
   }
 
   const cuda::Driver& driver_;
   CUcontext context_;
+  const cuda::Launcher& launcher_;
   ForwardProblem problem_;
   ForwardPlan plan_;
-  CUfunction function_;
-  CUfunction prepare_;  // null: not ragged
+  cuda::KernelLaunch list_tiles_, forward_;
 };
 
 class HopperBackend final : public Backend {
  public:
   HopperBackend(const cuda::Driver& driver, cuda::DeviceProperties device, cuda::PrimaryContext context, jit::KernelStore store)
-      : driver_(driver), device_(std::move(device)), context_(std::move(context)), kernels_(driver, context_.get(), std::move(store)) {
+      : driver_(driver),
+        device_(std::move(device)),
+        context_(std::move(context)),
+        kernels_(driver, context_.get(), std::move(store)),
+        launcher_(driver, context_.get()) {
     shape_.multiprocessors = device_.multiprocessors;
     // Queries and outputs pass through the cache too: a section of heads gets a little over half of it.
     shape_.section_bytes = std::max<std::int64_t>(device_.l2_bytes * 16 / 25, 1 << 20);
@@ -146,14 +144,19 @@ class HopperBackend final : public Backend {
       if (auto wider = kernels_.get(plan.value().spec); wider.ok()) function = std::move(wider);
     }
     if (!function.ok()) return function.status();
-    CUfunction prepare = nullptr;
+    CUfunction list_tiles = nullptr;
     if (problem.ragged()) {
       auto loaded = kernels_.get_prepare();
       if (!loaded.ok()) return loaded.status();
-      prepare = loaded.value();
+      list_tiles = loaded.value();
     }
-    return std::unique_ptr<ForwardExecutable>(
-        std::make_unique<HopperForward>(driver_, context_.get(), problem, std::move(plan).value(), function.value(), prepare));
+    auto executable = std::make_unique<HopperForward>(driver_, context_.get(), launcher_, problem, std::move(plan).value(), function.value(), list_tiles);
+    if (std::getenv("TANDEM_GRAPH_LAUNCH") != nullptr) {  // for measurements too: see docs/ARCHITECTURE.md
+      const cuda::ContextScope scope(driver_, context_.get());
+      if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
+      launcher_.make_graphs(executable->kernel());
+    }
+    return std::unique_ptr<ForwardExecutable>(std::move(executable));
   }
 
  private:
@@ -161,6 +164,7 @@ class HopperBackend final : public Backend {
   cuda::DeviceProperties device_;
   cuda::PrimaryContext context_;
   KernelTable kernels_;
+  cuda::Launcher launcher_;
   DeviceShape shape_;
 };
 
