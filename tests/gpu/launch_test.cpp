@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <numeric>
@@ -50,6 +51,16 @@ class HopperLaunch : public ::testing::Test {
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<TestDevice> device_;
+};
+
+// The same with runs that are launched as graphs, where there is one for them.
+class HopperGraphLaunch : public HopperLaunch {
+ protected:
+  void SetUp() override {
+    ::setenv("TANDEM_GRAPH_LAUNCH", "1", 1);
+    HopperLaunch::SetUp();
+  }
+  void TearDown() override { ::unsetenv("TANDEM_GRAPH_LAUNCH"); }
 };
 
 // Tensors on the device and a prepared forward, with the workspace in the test's hands.
@@ -244,7 +255,7 @@ class Outputs {
 };
 
 // The first of some streams is held up: no other may wait for it.
-TEST_F(HopperLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
+TEST_F(HopperGraphLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
   constexpr std::size_t kStreams = 6;  // of the 8 that the driver keeps apart by default
   const GraphApi api = graph_api();
   const CudaSession session = cuda_session();
@@ -291,7 +302,7 @@ TEST_F(HopperLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
   }
 }
 
-TEST_F(HopperLaunch, ThreadsGetTheirOwnResultsOnOneStreamAndOnStreamsOfTheirOwn) {
+TEST_F(HopperGraphLaunch, ThreadsGetTheirOwnResultsOnOneStreamAndOnStreamsOfTheirOwn) {
   constexpr std::size_t kThreads = 8, kRuns = 50;
   const CudaSession session = cuda_session();
   const cuda::Driver& driver = *session.driver;
@@ -324,7 +335,7 @@ TEST_F(HopperLaunch, ThreadsGetTheirOwnResultsOnOneStreamAndOnStreamsOfTheirOwn)
   }
 }
 
-TEST_F(HopperLaunch, DefaultStreamsAndMoreStreamsThanThereAreGraphsServeToo) {
+TEST_F(HopperGraphLaunch, DefaultStreamsAndMoreStreamsThanThereAreGraphsServeToo) {
   const CudaSession session = cuda_session();
   const cuda::Driver& driver = *session.driver;
   const cuda::ContextScope scope(driver, session.context);
@@ -348,7 +359,7 @@ TEST_F(HopperLaunch, DefaultStreamsAndMoreStreamsThanThereAreGraphsServeToo) {
 }
 
 // In the mode in which a capture forbids the most, a run on another stream, its first there, goes on beside it.
-TEST_F(HopperLaunch, ARunBesideTheCaptureOfAnotherStreamIsNoPartOfIt) {
+TEST_F(HopperGraphLaunch, ARunBesideTheCaptureOfAnotherStreamIsNoPartOfIt) {
   const GraphApi api = graph_api();
   const CudaSession session = cuda_session();
   const cuda::Driver& driver = *session.driver;
