@@ -8,6 +8,7 @@
 #include <cstring>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -51,16 +52,6 @@ class HopperLaunch : public ::testing::Test {
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<TestDevice> device_;
-};
-
-// The same with runs that are launched as graphs, where there is one for them.
-class HopperGraphLaunch : public HopperLaunch {
- protected:
-  void SetUp() override {
-    ::setenv("TANDEM_GRAPH_LAUNCH", "1", 1);
-    HopperLaunch::SetUp();
-  }
-  void TearDown() override { ::unsetenv("TANDEM_GRAPH_LAUNCH"); }
 };
 
 // Tensors on the device and a prepared forward, with the workspace in the test's hands.
@@ -223,14 +214,7 @@ TEST_F(HopperLaunch, BC77_RunsAreCapturedOnTheCallersStreamAndReplayWithNewInput
   api.destroy(graph);
 }
 
-// A small problem, and outputs enough for a run each.
-ForwardCase small_case() {
-  ForwardCase c;
-  c.problem = make_problem(ElementType::bf16, {.batch = 1, .seqlen_q = 70, .seqlen_k = 200, .num_heads = 2, .head_dim = 64, .causal = true});
-  c.softmax_scale = usual_scale(64);
-  return c;
-}
-
+// Outputs enough for a run each.
 class Outputs {
  public:
   Outputs(TestDevice& device, const ManualForward& forward, int count) : device_(device), workspace_(device, forward.workspace().size) {
@@ -254,18 +238,44 @@ class Outputs {
   DeviceBuffer workspace_;
 };
 
+// Runs of a small problem, launched as graphs where there is one for them.
+class HopperGraphLaunch : public HopperLaunch {
+ protected:
+  void SetUp() override {
+    ::setenv("TANDEM_GRAPH_LAUNCH", "1", 1);
+    HopperLaunch::SetUp();
+    if (IsSkipped()) return;
+    const CudaSession session = cuda_session();
+    driver_ = session.driver;
+    scope_.emplace(*session.driver, session.context);
+    const ForwardCase c = usual_case({.batch = 1, .seqlen_q = 70, .seqlen_k = 200, .num_heads = 2, .head_dim = 64, .causal = true});
+    forward_ = std::make_unique<ManualForward>(*backend_, *device_, c, make_inputs(c));
+    ASSERT_TRUE(forward_->run(device_->stream()).ok());
+    expected_ = forward_->bytes();
+  }
+  void TearDown() override {
+    forward_.reset();
+    scope_.reset();
+    ::unsetenv("TANDEM_GRAPH_LAUNCH");
+  }
+
+  CUstream make_stream(unsigned flags = CU_STREAM_NON_BLOCKING) const {
+    CUstream stream = nullptr;
+    EXPECT_EQ(driver_->stream_create(&stream, flags), CUDA_SUCCESS);
+    return stream;
+  }
+  Outputs outputs(int count) const { return Outputs(*device_, *forward_, count); }
+
+  const cuda::Driver* driver_ = nullptr;
+  std::optional<cuda::ContextScope> scope_;
+  std::unique_ptr<ManualForward> forward_;
+  std::vector<std::byte> expected_;  // what each run is to write
+};
+
 // The first of some streams is held up: no other may wait for it.
 TEST_F(HopperGraphLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
   constexpr std::size_t kStreams = 6;  // of the 8 that the driver keeps apart by default
   const GraphApi api = graph_api();
-  const CudaSession session = cuda_session();
-  const cuda::Driver& driver = *session.driver;
-  const cuda::ContextScope scope(driver, session.context);
-  const ForwardCase c = small_case();
-  const ForwardInputs inputs = make_inputs(c);
-  ManualForward forward(*backend_, *device_, c, inputs);
-  ASSERT_TRUE(forward.run(device_->stream()).ok());
-  const std::vector<std::byte> expected = forward.bytes();
 
   struct Lane {
     CUstream stream = nullptr;
@@ -273,11 +283,11 @@ TEST_F(HopperGraphLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
   };
   std::vector<Lane> lanes(kStreams);
   for (Lane& lane : lanes) {
-    ASSERT_EQ(driver.stream_create(&lane.stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    lane.warm = std::make_unique<Outputs>(*device_, forward, 3);
-    lane.outs = std::make_unique<Outputs>(*device_, forward, 3);
-    for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(lane.warm->run(forward, lane.stream, i).ok());
-    ASSERT_EQ(driver.stream_synchronize(lane.stream), CUDA_SUCCESS);
+    lane.stream = make_stream();
+    lane.warm = std::make_unique<Outputs>(*device_, *forward_, 3);
+    lane.outs = std::make_unique<Outputs>(*device_, *forward_, 3);
+    for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(lane.warm->run(*forward_, lane.stream, i).ok());
+    ASSERT_EQ(driver_->stream_synchronize(lane.stream), CUDA_SUCCESS);
   }
 
   std::promise<void> gate;
@@ -286,7 +296,7 @@ TEST_F(HopperGraphLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
                 lanes[0].stream, [](void* future) { static_cast<std::future<void>*>(future)->wait(); }, &opened),
             CUDA_SUCCESS);
   for (std::size_t i = 0; i < 3; ++i)
-    for (const Lane& lane : lanes) EXPECT_TRUE(lane.outs->run(forward, lane.stream, i).ok());
+    for (const Lane& lane : lanes) EXPECT_TRUE(lane.outs->run(*forward_, lane.stream, i).ok());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   for (std::size_t i = 1; i < kStreams; ++i) {
     while (api.stream_query(lanes[i].stream) == CUDA_ERROR_NOT_READY && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -295,103 +305,74 @@ TEST_F(HopperGraphLaunch, StreamsThatShareAPlanNeverWaitForEachOther) {
   EXPECT_EQ(api.stream_query(lanes[0].stream), CUDA_ERROR_NOT_READY);
   gate.set_value();
   for (const Lane& lane : lanes) {
-    ASSERT_EQ(driver.stream_synchronize(lane.stream), CUDA_SUCCESS);
-    EXPECT_EQ(lane.warm->different_from(expected), 0);
-    EXPECT_EQ(lane.outs->different_from(expected), 0);
-    driver.stream_destroy(lane.stream);
+    ASSERT_EQ(driver_->stream_synchronize(lane.stream), CUDA_SUCCESS);
+    EXPECT_EQ(lane.warm->different_from(expected_), 0);
+    EXPECT_EQ(lane.outs->different_from(expected_), 0);
+    driver_->stream_destroy(lane.stream);
   }
 }
 
 TEST_F(HopperGraphLaunch, ThreadsGetTheirOwnResultsOnOneStreamAndOnStreamsOfTheirOwn) {
   constexpr std::size_t kThreads = 8, kRuns = 50;
-  const CudaSession session = cuda_session();
-  const cuda::Driver& driver = *session.driver;
-  const cuda::ContextScope scope(driver, session.context);
-  const ForwardCase c = small_case();
-  const ForwardInputs inputs = make_inputs(c);
-  ManualForward forward(*backend_, *device_, c, inputs);
-  ASSERT_TRUE(forward.run(device_->stream()).ok());
-  const std::vector<std::byte> expected = forward.bytes();
   for (const bool own_streams : {false, true}) {
     std::vector<CUstream> streams(kThreads, static_cast<CUstream>(device_->stream()));
     std::vector<std::unique_ptr<Outputs>> outs;
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < kThreads; ++i) {
-      if (own_streams) {
-        ASSERT_EQ(driver.stream_create(&streams[i], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-      }
-      outs.push_back(std::make_unique<Outputs>(*device_, forward, kRuns));
+      if (own_streams) streams[i] = make_stream();
+      outs.push_back(std::make_unique<Outputs>(*device_, *forward_, kRuns));
     }
     for (std::size_t i = 0; i < kThreads; ++i)
       threads.emplace_back([&, i] {
-        for (std::size_t run = 0; run < kRuns; ++run) EXPECT_TRUE(outs[i]->run(forward, streams[i], run).ok());
+        for (std::size_t run = 0; run < kRuns; ++run) EXPECT_TRUE(outs[i]->run(*forward_, streams[i], run).ok());
       });
     for (std::thread& thread : threads) thread.join();
     for (std::size_t i = 0; i < kThreads; ++i) {
-      ASSERT_EQ(driver.stream_synchronize(streams[i]), CUDA_SUCCESS);
-      EXPECT_EQ(outs[i]->different_from(expected), 0) << "thread " << i << (own_streams ? " on a stream of its own" : "");
-      if (own_streams) driver.stream_destroy(streams[i]);
+      ASSERT_EQ(driver_->stream_synchronize(streams[i]), CUDA_SUCCESS);
+      EXPECT_EQ(outs[i]->different_from(expected_), 0) << "thread " << i << (own_streams ? " on a stream of its own" : "");
+      if (own_streams) driver_->stream_destroy(streams[i]);
     }
   }
 }
 
 TEST_F(HopperGraphLaunch, DefaultStreamsAndMoreStreamsThanThereAreGraphsServeToo) {
-  const CudaSession session = cuda_session();
-  const cuda::Driver& driver = *session.driver;
-  const cuda::ContextScope scope(driver, session.context);
-  const ForwardCase c = small_case();
-  const ForwardInputs inputs = make_inputs(c);
-  ManualForward forward(*backend_, *device_, c, inputs);
-  ASSERT_TRUE(forward.run(device_->stream()).ok());
-  const std::vector<std::byte> expected = forward.bytes();
   std::vector<CUstream> streams = {nullptr, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
   for (int i = 0; i < cuda::Launcher::kStreams + 2; ++i) {
-    streams.push_back(nullptr);
-    ASSERT_EQ(driver.stream_create(&streams.back(), i % 2 == 0 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    streams.push_back(make_stream(i % 2 == 0 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
   }
   for (const CUstream stream : streams) {
-    const Outputs outs(*device_, forward, 3);
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(outs.run(forward, stream, i).ok());
-    ASSERT_EQ(driver.stream_synchronize(stream), CUDA_SUCCESS);
-    EXPECT_EQ(outs.different_from(expected), 0);
+    const Outputs outs = outputs(3);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(outs.run(*forward_, stream, i).ok());
+    ASSERT_EQ(driver_->stream_synchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(outs.different_from(expected_), 0);
   }
-  for (std::size_t i = 3; i < streams.size(); ++i) driver.stream_destroy(streams[i]);
+  for (std::size_t i = 3; i < streams.size(); ++i) driver_->stream_destroy(streams[i]);
 }
 
 // In the mode in which a capture forbids the most, a run on another stream, its first there, goes on beside it.
 TEST_F(HopperGraphLaunch, ARunBesideTheCaptureOfAnotherStreamIsNoPartOfIt) {
   const GraphApi api = graph_api();
-  const CudaSession session = cuda_session();
-  const cuda::Driver& driver = *session.driver;
-  const cuda::ContextScope scope(driver, session.context);
-  const ForwardCase c = small_case();
-  const ForwardInputs inputs = make_inputs(c);
-  ManualForward forward(*backend_, *device_, c, inputs);
-  ASSERT_TRUE(forward.run(device_->stream()).ok());
-  const std::vector<std::byte> expected = forward.bytes();
-  const Outputs captured_outs(*device_, forward, 1), outs(*device_, forward, 2);
-  CUstream captured = nullptr, beside = nullptr;
-  ASSERT_EQ(driver.stream_create(&captured, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-  ASSERT_EQ(driver.stream_create(&beside, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  const Outputs captured_outs = outputs(1), outs = outputs(2);
+  const CUstream captured = make_stream(), beside = make_stream();
 
   ASSERT_EQ(api.begin_capture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-  EXPECT_TRUE(captured_outs.run(forward, captured, 0).ok());
-  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(outs.run(forward, beside, i).ok());
+  EXPECT_TRUE(captured_outs.run(*forward_, captured, 0).ok());
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(outs.run(*forward_, beside, i).ok());
   CUgraph graph = nullptr;
   ASSERT_EQ(api.end_capture(captured, &graph), CUDA_SUCCESS);
-  ASSERT_EQ(driver.stream_synchronize(beside), CUDA_SUCCESS);
-  EXPECT_EQ(outs.different_from(expected), 0);
-  EXPECT_EQ(captured_outs.different_from(expected), 1) << "a captured run has not run yet";
+  ASSERT_EQ(driver_->stream_synchronize(beside), CUDA_SUCCESS);
+  EXPECT_EQ(outs.different_from(expected_), 0);
+  EXPECT_EQ(captured_outs.different_from(expected_), 1) << "a captured run has not run yet";
 
   CUgraphExec executable = nullptr;
   ASSERT_EQ(api.instantiate(&executable, graph, 0), CUDA_SUCCESS);
   ASSERT_EQ(api.launch(executable, captured), CUDA_SUCCESS);
-  ASSERT_EQ(driver.stream_synchronize(captured), CUDA_SUCCESS);
-  EXPECT_EQ(captured_outs.different_from(expected), 0);
+  ASSERT_EQ(driver_->stream_synchronize(captured), CUDA_SUCCESS);
+  EXPECT_EQ(captured_outs.different_from(expected_), 0);
   api.exec_destroy(executable);
   api.destroy(graph);
-  driver.stream_destroy(captured);
-  driver.stream_destroy(beside);
+  driver_->stream_destroy(captured);
+  driver_->stream_destroy(beside);
 }
 
 // One shape for each kernel of the benchmark, 1,000 runs of each while another stream keeps the memory busy.
