@@ -12,7 +12,7 @@ inline OperatorTarget hopper_operator_target() {
   target.name = "hopper";
   target.limits.max_flops = 4e9;
   target.limits.reference_flops = 1e7;
-  target.limits.random_cases = 1000;  // of these and the masked ones two in five are refused: layouts that TMA cannot express
+  target.limits.random_cases = 1000;  // of these and the masked ones two in five are refused: layouts and head dims that the kernels do not take
   target.limits.random_masked_cases = 2000;
   target.limits.repeats = 100;
   target.limits.max_untouched_bytes = std::size_t{60} << 30;
