@@ -49,9 +49,10 @@ def grid_points(arguments):
                     heads = 2048 // head_dim
                     add("forward", max(1, 16384 // seqlen), seqlen, heads, heads, head_dim, causals=(causal,), dtype=arguments.dtype)
     if "dims" in grids:
-        for head_dim, head_dim_v in ((64, 64), (72, 72), (80, 80), (88, 88), (96, 96), (112, 112), (120, 120), (128, 128), (160, 160), (192, 128), (192, 192)):
+        # An even number of heads, as models have them; and once an odd one, with which every other token's row begins inside a 32-byte sector.
+        for head_dim, head_dim_v, heads in ((64, 64, 32), (72, 72, 28), (80, 80, 26), (88, 88, 24), (88, 88, 23), (96, 96, 22), (112, 112, 18), (120, 120, 18), (128, 128, 16),
+                                            (160, 160, 12), (192, 128, 10), (192, 192, 10)):
             for seqlen in (2048, 16384):
-                heads = 2048 // head_dim
                 add("dims", 16384 // seqlen, seqlen, heads, heads, head_dim, head_dim_v)
     if "fp16" in grids:
         for head_dim in (64, 128, 256):
@@ -92,11 +93,14 @@ def host_costs():
 
 
 def groups(points):
-    """Points that are compared with each other, not only with their peers, are timed together: head counts of K and V, and dtypes."""
+    """Points that are compared with each other, not only with their peers, are timed together: head counts of K and V, dtypes, and head dims that share a
+    tile."""
     together = {}
     for point in points:
         label, _, seqlen, _, _, head_dim, head_dim_v, causal, _ = point
         key = (label, seqlen, head_dim, causal) if label in ("gqa", "fp16") else (*point,)
+        if label == "dims" and head_dim <= 128:
+            key = (label, seqlen, (head_dim + 15) // 16, causal)
         together.setdefault(key, []).append(point)
     return together.values()
 

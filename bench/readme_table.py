@@ -87,10 +87,10 @@ def grid_table(grid, key, titles, first):
 
 def other_tables():
     def head_dims(row):
-        return f"{row['head_dim']}" if row["head_dim"] == row["head_dim_v"] else f"{row['head_dim']} / {row['head_dim_v']}"
+        return (f"{row['head_dim']}" if row["head_dim"] == row["head_dim_v"] else f"{row['head_dim']} / {row['head_dim_v']}") + f" | {row['heads']}"
 
     return "\n".join(filter(None, (
-        grid_table("dims", head_dims, "Other head dims ({record}); FLOPs are those of the tensors, not of the tiles:", "head dim"),
+        grid_table("dims", head_dims, "Other head dims ({record}); FLOPs are those of the tensors, not of the tiles:", "head dim | heads"),
         grid_table("gqa", lambda row: f"{row['heads']} / {row['heads_kv']}", "Query heads and KV heads, head dim 128, timed together ({record}):", "heads"),
         grid_table("fp16", lambda row: f"{row['head_dim']} {row['dtype'].upper()}", "FP16 beside BF16, timed together ({record}; the wheel of FlashAttention-3 has no FP16):", "head dim"),
         grid_table("shapes", lambda row: f"{row['batch']} x {row['heads']} | {row['tail_share']:.0%}", "Batch x heads at head dim 128; the tail is the share of the last round of tiles that stands idle ({record}):",

@@ -49,11 +49,11 @@ class Tandem:
         if status:
             raise RuntimeError(self.api.tandem_last_error().decode())
 
-    def forward(self, q, k, v, causal=False, scale=None, spec=None, window=None, **features):
+    def forward(self, q, k, v, causal=False, scale=None, spec=None, window=None, out=None, **features):
         """Prepares a call on (batch, seqlen, heads, dim) tensors. Returns (run, out, lse, plan JSON); run() launches on the current stream.
         `spec` changes fields of the chosen schedule. `window`: (left, right). `features`: other fields of tandem_forward_args; tensors are
         passed by address."""
-        out = torch.empty(*q.shape[:3], v.shape[3], dtype=q.dtype, device=q.device)
+        out = torch.empty(*q.shape[:3], v.shape[3], dtype=q.dtype, device=q.device) if out is None else out
         lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
         args = ForwardArgs(size=ctypes.sizeof(ForwardArgs), q=describe(q), k=describe(k), v=describe(v), out=describe(out), lse=lse.data_ptr(),
                            softmax_scale=q.shape[3] ** -0.5 if scale is None else scale, causal=int(causal))

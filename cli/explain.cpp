@@ -73,6 +73,16 @@ struct Waves {
   double slots = 0, rounds = 0, idle_share = 0;
 };
 
+// In which order the tiles come.
+std::string order_text(const TileOrder& order) {
+  std::string text = fmt::format("{} section{} of {} (batch, head) pairs, whose keys stay in the L2 cache", order.last_section + 1,
+                                 order.last_section > 0 ? "s" : "", order.pairs_per_section);
+  if (order.held_back > 0)
+    text += fmt::format("; the {} shortest of {} query tiles of each head come after all of them, so that none waits for the last long ones", order.held_back,
+                        order.m_blocks);
+  return text;
+}
+
 // `tiles`: of the launch; of a ragged batch those of its lengths, which the launch does not know.
 Waves waves_of(const ForwardPlan& plan, const ForwardProblem& problem, const DeviceShape& device, double tiles) {
   Waves waves;
@@ -130,6 +140,8 @@ void explain(const ExplainOptions& options) {
                       {"cluster", plan.geometry.cluster},
                       {"waves", waves.rounds},
                       {"tail_idle", waves.idle_share},
+                      {"sections", plan.geometry.order.last_section + 1},
+                      {"held_back", plan.geometry.order.held_back},
                       {"workspace_bytes", plan.geometry.workspace_bytes},
                       {"planned_on_device", spec.ragged},
                       {"tile_list_entries", plan.geometry.list_capacity}};
@@ -165,6 +177,7 @@ void explain(const ExplainOptions& options) {
                                                    plan.geometry.list_capacity, plan.geometry.workspace_bytes));
   facts.add("waves", fmt::format("{:.2f} rounds of {:.0f} tiles; {:.0f} % of the device idle if all tiles were equal", waves.rounds, waves.slots,
                                  100 * waves.idle_share));
+  if (!spec.ragged) facts.add("order", order_text(plan.geometry.order));
   facts.print();
 
   print_line(paint(Ink::bold, fmt::format("\nKey blocks of a head: {} query tiles of {} x key blocks of {}{}; the mask saves {:.0f} % of the work",

@@ -126,8 +126,6 @@ def main() -> int:
             jobs[name].add_done_callback(lambda job: announce(name, job))
 
         submit(beside, PRIMITIVES, PRIMITIVES, TESTS[PRIMITIVES], "*")  # compiles nearly all the time
-        # Runs launched as graphs, beside the primitives as where an error came once (docs/worklog.md).
-        submit(queue, "operator by graphs", "operator_hopper", TESTS["operator_hopper"], arguments.filter or "-*Random*", {"TANDEM_GRAPH_LAUNCH": "1"})
         for test, seconds in TESTS.items():
             if test != PRIMITIVES:
                 submit(queue, test, test, seconds, arguments.filter or "-*Random*")

@@ -26,12 +26,14 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
 TABLE = ROOT / "src/plan/tuned.hpp"
 SEQLENS = (512, 1024, 2048, 4096, 8192, 16384)
 CLOSE_ENOUGH = 0.03  # what two runs of the same candidate differ by
+ALIKE = 0.01  # candidates that differ by less are alike: the first of them is taken
 
 OWN = "q_in_registers=true,output_stage=own"
 SMALL = "consumer_warpgroups=1,turns=none,q_in_registers=false,output_stage=registers"
-THREE = "consumer_warpgroups=3,q_in_registers=false"
+THREE = "consumer_warpgroups=3"
 ROWS_192 = "192 rows a tile: a third fewer reads of K and V, and the exp unit fed"
 Q_REGISTERS = "Q in registers saves a fifth of the shared-memory reads"
+STAGED = "O leaves under the next tile, through a buffer that narrower blocks leave room for"
 WIDEST = "the widest block that shared memory leaves room for"
 # Fields not named are ForwardSpec's defaults: the candidates do not depend on the table that they replace.
 DEFAULTS = ("consumer_warpgroups=2,stages=2,q_buffers=1,ctas_per_sm=1,cluster=1,overlap=true,q_in_registers=false,lazy_rescale=true,turns=gemm_issue,"
@@ -39,18 +41,21 @@ DEFAULTS = ("consumer_warpgroups=2,stages=2,q_buffers=1,ctas_per_sm=1,cluster=1,
 FREE = "without turns the warpgroups find their own rhythm"
 CANDIDATES = {
     (64, 64): [(f"block_n=128,{OWN}", "two warpgroups begin and end a short tile faster than three"),
-               (f"block_n=128,{THREE},output_stage=own", "three warpgroups keep the exp unit fed"),
+               (f"block_n=96,{THREE},{OWN}", "three warpgroups keep the exp unit fed; Q in registers, and 96 keys leave room for it"),
+               (f"block_n=112,{THREE},{OWN}", "three warpgroups keep the exp unit fed; Q in registers, and 112 keys leave room for it"),
+               (f"block_n=112,{THREE},output_stage=own", "three warpgroups keep the exp unit fed; 128 keys would fill the registers"),
                (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
-               (f"block_n=48,ctas_per_sm=4,{SMALL}", "four small blocks cover each other's prologue and epilogue")],
-    (80, 80): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=112,{THREE},output_stage=own", ROWS_192)],
-    (96, 96): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192)],
-    (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE)],
-    (128, 128): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=exp_section,{OWN}", "the exp unit is never shared"),
-                 (f"block_n=128,turns=none,{OWN}", FREE)],
-    (160, 160): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=96,turns=none", FREE)],
+               (f"block_n=80,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue")],
+    (80, 80): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192),
+               (f"block_n=96,{THREE},output_stage=own", ROWS_192)],
+    (96, 96): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192),
+               (f"block_n=96,{THREE},output_stage=own", ROWS_192)],
+    (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE), (f"block_n=96,{THREE}", ROWS_192)],
+    (128, 128): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE)],
+    (160, 160): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=80,output_stage=own", STAGED)],
     (192, 128): [("block_n=128", "128 keys divide the usual lengths; O leaves from registers to make room for them"),
-                 ("block_n=112,output_stage=own", "O staged beside two stages of 112 keys"), ("block_n=128,turns=none", FREE)],
-    (192, 192): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=96,turns=none", FREE)],
+                 ("block_n=96,output_stage=own", STAGED), ("block_n=128,turns=none", FREE)],
+    (192, 192): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=80,output_stage=own", STAGED)],
     # Without turns they are as fast, and windows find no registers.
     (256, 256): [("block_n=64", "64 keys divide the usual lengths"), ("block_n=80", WIDEST)],
 }
@@ -116,15 +121,15 @@ def scores(records, key):
     """{seqlen: {candidate: mean of its rate over the best of its run}} and the candidates' descriptions. Those of records that are no candidates
     any more are left out."""
     collected, specs = {}, {}
-    standing = {f"{fields} section_mb={section}" for fields, _ in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB}
+    standing = [f"{fields} section_mb={section}" for fields, _ in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB]
     for record in records:
         for point in record["sweep"]:
             if (point["head_dim"], point["head_dim_v"], point["causal"]) != key:
                 continue
-            names = standing & point["specs"].keys()
+            names = [name for name in standing if name in point["specs"]]
             best = max(point["tflops"][name] for name in names)
-            specs.update({name: point["specs"][name] for name in sorted(names)})
-            for name in sorted(names):
+            specs.update({name: point["specs"][name] for name in standing if name in names})
+            for name in names:
                 collected.setdefault(point["seqlen"], {}).setdefault(name, []).append(point["tflops"][name] / best)
     return {n: {name: sum(v) / len(v) for name, v in found.items()} for n, found in sorted(collected.items())}, specs
 
@@ -144,10 +149,10 @@ def lines_of(records, key):
     while start < len(seqlens):
         end, chosen = start, None
         while end < len(seqlens):
-            best = max(schedules, key=lambda schedule: closeness(schedules[schedule], seqlens[start:end + 1]))
-            if end > start and closeness(schedules[best], seqlens[start:end + 1]) < 1 - CLOSE_ENOUGH:
+            close = {schedule: closeness(names, seqlens[start:end + 1]) for schedule, names in schedules.items()}
+            if end > start and max(close.values()) < 1 - CLOSE_ENOUGH:
                 break
-            chosen, end = best, end + 1
+            chosen, end = next(schedule for schedule in schedules if close[schedule] >= max(close.values()) - ALIKE), end + 1
         lengths = seqlens[start:end]
         below = 0 if end == len(seqlens) else (seqlens[end - 1] + seqlens[end]) // 2
         winner = specs[max(schedules[chosen], key=lambda name: closeness([name], lengths))]

@@ -67,14 +67,11 @@ class ConstTensor {
   DataType type() const { return type_; }
 
   tandem_tensor c_tensor() const {
-    tandem_tensor tensor{};
-    tensor.data = const_cast<void*>(data_);  // the C struct serves both ways; the library only reads q, k and v
-    for (std::size_t axis = 0; axis < 4; ++axis) {
-      tensor.shape[axis] = shape_[axis];
-      tensor.stride[axis] = stride_[axis];
-    }
-    tensor.dtype = static_cast<std::int32_t>(type_);
-    return tensor;
+    return {.data = const_cast<void*>(data_),  // the C struct serves both ways; the library only reads q, k and v
+            .shape = {shape_[0], shape_[1], shape_[2], shape_[3]},
+            .stride = {stride_[0], stride_[1], stride_[2], stride_[3]},
+            .dtype = static_cast<std::int32_t>(type_),
+            .reserved = 0};
   }
 
  private:
@@ -121,36 +118,34 @@ struct ForwardArgs {
   int sm_margin = 0;                                // multiprocessors that are left to others
   bool batch_invariant = false;                     // the bits of a row depend on its own sequence alone
 
+  // Made in place: copies of copies would cost a run as much as all its checks.
   tandem_forward_args c_args() const {
-    tandem_forward_args args{};
-    args.size = sizeof args;
-    args.q = q.c_tensor();
-    args.k = k.c_tensor();
-    args.v = v.c_tensor();
-    args.out = out.c_tensor();
-    args.lse = lse;
-    args.lse_stride_batch = lse_stride_batch;
-    args.lse_stride_head = lse_stride_head;
-    args.softmax_scale = softmax_scale.value_or(q.shape()[3] > 0 ? 1.0f / std::sqrt(static_cast<float>(q.shape()[3])) : 1.0f);
-    args.causal = causal ? 1 : 0;
-    args.window = window ? 1 : 0;
-    if (window) {
-      args.window_left = window->left;
-      args.window_right = window->right;
-    }
-    args.attention_chunk = attention_chunk;
-    args.softcap = softcap;
-    args.sinks = sinks;
-    args.cu_seqlens_q = cu_seqlens_q;
-    args.cu_seqlens_k = cu_seqlens_k;
-    args.seqused_q = seqused_q;
-    args.seqused_k = seqused_k;
-    args.num_sequences = num_sequences;
-    args.max_seqlen_q = max_seqlen_q;
-    args.max_seqlen_k = max_seqlen_k;
-    args.sm_margin = sm_margin;
-    args.batch_invariant = batch_invariant ? 1 : 0;
-    return args;
+    return {.size = sizeof(tandem_forward_args),
+            .reserved = 0,
+            .q = q.c_tensor(),
+            .k = k.c_tensor(),
+            .v = v.c_tensor(),
+            .out = out.c_tensor(),
+            .lse = lse,
+            .lse_stride_batch = lse_stride_batch,
+            .lse_stride_head = lse_stride_head,
+            .softmax_scale = softmax_scale.value_or(q.shape()[3] > 0 ? 1.0f / std::sqrt(static_cast<float>(q.shape()[3])) : 1.0f),
+            .causal = causal ? 1 : 0,
+            .window = window ? 1 : 0,
+            .batch_invariant = batch_invariant ? 1 : 0,
+            .window_left = window ? window->left : 0,
+            .window_right = window ? window->right : 0,
+            .attention_chunk = attention_chunk,
+            .softcap = softcap,
+            .sm_margin = sm_margin,
+            .sinks = sinks,
+            .cu_seqlens_q = cu_seqlens_q,
+            .cu_seqlens_k = cu_seqlens_k,
+            .seqused_q = seqused_q,
+            .seqused_k = seqused_k,
+            .num_sequences = num_sequences,
+            .max_seqlen_q = max_seqlen_q,
+            .max_seqlen_k = max_seqlen_k};
   }
 };
 

@@ -19,15 +19,19 @@ struct FastDivisor {
 };
 
 // Order of the tiles. (head, batch) pairs are grouped into sections whose K and V fit the L2 cache; inside a section the query blocks are
-// outermost (the longest first when causal) and the pairs of the section innermost.
+// outermost (the longest first when causal) and the pairs of the section innermost. Each section begins with its longest tiles, so the last one would
+// leave most of the device idle at its end: therefore the shortest tiles of all pairs are kept for after it.
 struct TileOrder {
   int tiles = 0;
-  int m_blocks = 0;  // query tiles a head; pairs of tiles when the cluster has two blocks
+  int m_blocks = 0;     // query tiles a head; pairs of tiles when the cluster has two blocks
+  int held_back = 0;    // of them, the first ones of each head: after all sections. 0 unless causal, and with windows
+  int in_sections = 0;  // tiles
   int pairs_per_section = 1;
   int last_section = 0;            // index of the last section, which may hold fewer pairs
-  FastDivisor section_tiles;       // pairs_per_section * m_blocks
+  FastDivisor section_tiles;       // pairs_per_section * (m_blocks - held_back)
   FastDivisor section_pairs;       // pairs_per_section
   FastDivisor last_section_pairs;  // pairs of the last section
+  FastDivisor pairs;               // all of them
   FastDivisor heads;
 };
 

@@ -73,12 +73,19 @@ class TileScheduler {
 
   TANDEM_DEVICE TileInfo computed() const {
     const TileOrder& order = params_.order;
-    const int section = divide(tile_, order.section_tiles);
-    const int in_section = tile_ - section * order.section_tiles.divisor;
-    const FastDivisor& pairs = section == order.last_section ? order.last_section_pairs : order.section_pairs;
-    int m_block = divide(in_section, pairs);
-    const int pair = section * order.pairs_per_section + in_section - m_block * pairs.divisor;
-    if constexpr (kSpec.causal) m_block = order.m_blocks - 1 - m_block;
+    int m_block, pair;
+    if (kSpec.causal && !kSpec.local && tile_ >= order.in_sections) {
+      const int at = tile_ - order.in_sections, row = divide(at, order.pairs);
+      m_block = order.held_back - 1 - row;
+      pair = at - row * order.pairs.divisor;
+    } else {
+      const int section = divide(tile_, order.section_tiles);
+      const int in_section = tile_ - section * order.section_tiles.divisor;
+      const FastDivisor& pairs = section == order.last_section ? order.last_section_pairs : order.section_pairs;
+      const int row = divide(in_section, pairs);
+      m_block = kSpec.causal ? order.m_blocks - 1 - row : row;
+      pair = section * order.pairs_per_section + in_section - row * pairs.divisor;
+    }
     if constexpr (kSpec.cluster > 1) m_block = m_block * kSpec.cluster + ptx::cluster_cta_rank();
     TileInfo tile{};
     tile.m_block = m_block;

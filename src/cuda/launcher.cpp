@@ -1,6 +1,9 @@
 #include "cuda/launcher.hpp"
 
 #include <algorithm>
+#include <cstring>
+
+#include "cuda/device.hpp"
 
 namespace tandem::cuda {
 namespace {
@@ -35,9 +38,13 @@ class RelaxedCapture {
 
 }  // namespace
 
-Launcher::StreamGraph::~StreamGraph() {
-  if (executable != nullptr) driver->graph_exec_destroy(executable);  // one that still runs ends first
-  if (graph != nullptr) driver->graph_destroy(graph);
+Launcher::~Launcher() {
+  if (graphs_[0].graph == nullptr) return;
+  const ContextScope scope(driver_, context_);
+  for (const StreamGraph& each : graphs_) {
+    if (each.executable != nullptr) driver_.graph_exec_destroy(each.executable);  // one that still runs ends first
+    if (each.graph != nullptr) driver_.graph_destroy(each.graph);
+  }
 }
 
 void Launcher::make_graphs(const KernelLaunch& kernel) {
@@ -47,7 +54,6 @@ void Launcher::make_graphs(const KernelLaunch& kernel) {
     void* arguments[] = {argument(kBlank)};
     const CUDA_KERNEL_NODE_PARAMS parameters = node_parameters(kernel, arguments);
     for (StreamGraph& each : graphs_) {
-      each.driver = &driver_;
       if (driver_.graph_create(&each.graph, 0) != CUDA_SUCCESS ||
           driver_.graph_add_kernel_node(&each.node, each.graph, nullptr, 0, &parameters) != CUDA_SUCCESS ||
           driver_.graph_instantiate(&each.executable, each.graph, 0) != CUDA_SUCCESS)
@@ -90,8 +96,8 @@ Launcher::StreamGraph* Launcher::take_graph(CUstream stream) const {
 }
 
 bool Launcher::set(StreamGraph& graph, const KernelLaunch& kernel, std::span<const std::byte> parameters) const {
-  const auto stands = std::span(graph.parameters).first(graph.size);
-  if (graph.kernel == kernel && std::ranges::equal(stands, parameters)) return true;
+  const bool stands = graph.size == parameters.size() && std::memcmp(graph.parameters.data(), parameters.data(), graph.size) == 0;
+  if (stands && graph.kernel == kernel) return true;
   void* arguments[] = {argument(parameters)};
   const CUDA_KERNEL_NODE_PARAMS node = node_parameters(kernel, arguments);
   const bool done = driver_.graph_exec_kernel_node_set_params(graph.executable, graph.node, &node) == CUDA_SUCCESS;

@@ -27,6 +27,9 @@ class Launcher {
   static constexpr int kStreams = 16;
 
   Launcher(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  ~Launcher();
 
   // At the first call, makes the graphs. `kernel`: one that will be launched, loaded in the context, which must be current.
   void make_graphs(const KernelLaunch& kernel);
@@ -47,12 +50,6 @@ class Launcher {
 
   // Of one node. Each has a graph of its own: the driver does not let two threads into one at a time.
   struct StreamGraph {
-    StreamGraph() = default;
-    StreamGraph(const StreamGraph&) = delete;
-    StreamGraph& operator=(const StreamGraph&) = delete;
-    ~StreamGraph();
-
-    const Driver* driver = nullptr;
     CUgraph graph = nullptr;
     CUgraphNode node = nullptr;
     CUgraphExec executable = nullptr;

@@ -1,6 +1,7 @@
 #include "plan/launch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "attention/budget.hpp"
@@ -17,7 +18,7 @@ std::uint64_t stride_bytes(const Tensor& tensor, std::size_t axis) {
   return tensor.shape[axis] <= 1 ? 16 : static_cast<std::uint64_t>(tensor.stride[axis] * size_of(tensor.type));
 }
 
-// Measured on contiguous rows of many heads: 256 bytes win up to 2 % at head dims 80 and 96, 128 bytes as much at 112 and 256, and 5 to 14 % where
+// Measured on contiguous rows of many heads: 256 bytes win up to 2 % at head dims 80 and 96, 128 bytes as much at 112 and 256, and up to 15 % where
 // rows begin inside a sector of 32 bytes (72, 88, 120).
 int l2_bytes(const TensorMapRequest& map) {
   constexpr std::uint64_t kSector = 32, kLongRow = 224;
@@ -61,6 +62,20 @@ float gentle_score(float scale_log2, float cap_scale) {
   return ordinary ? kGentle / cap_scale : -1.0f;
 }
 
+// Query blocks of each head, of `m_blocks`, that are kept for after the last section. Causal tiles grow from nothing to the longest, which the last section
+// begins with: two tiles of average length for each of `places` take as long; what it lacks of them, and a little more, is held back. The h first blocks of a
+// head are (h / m_blocks)^2 of its work. They load the keys of every pair once more, so they have to be long enough to hide that.
+std::int64_t held_back(const ForwardSpec& spec, const ForwardProblem& problem, std::int64_t m_blocks, std::int64_t pairs, std::int64_t last_section_pairs,
+                       std::int64_t places) {
+  constexpr std::int64_t kEnoughKeys = 1024;
+  if (!problem.causal || problem.local() || last_section_pairs == pairs) return 0;
+  if (2 * problem.seqlen_q < problem.seqlen_k) return 0;  // the first queries see half of the keys and more: no tile is short
+  const double lacking = std::max(0.0, 2.25 * static_cast<double>(places) - static_cast<double>(last_section_pairs * m_blocks));
+  const double share = std::sqrt(lacking / static_cast<double>(pairs * m_blocks));
+  const std::int64_t held = std::min(m_blocks / 2, static_cast<std::int64_t>(std::ceil(share * static_cast<double>(m_blocks))));
+  return held * spec.block_m() < kEnoughKeys ? 0 : held;
+}
+
 StridedTensor strided(const Tensor& tensor) { return {tensor.data, tensor.stride[0], tensor.stride[1], tensor.stride[2]}; }
 
 }  // namespace
@@ -88,20 +103,24 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
   const std::int64_t kv_bytes = std::max<std::int64_t>(problem.seqlen_k * (problem.head_dim + problem.head_dim_v) * 2, 1);
   // Sections of equal size: a short last one would end with its longest tiles.
   const std::int64_t per_section = ceil_div(pairs, ceil_div(pairs, std::clamp<std::int64_t>(l2_bytes / kv_bytes * group, 1, pairs)));
-  const std::int64_t sections = ceil_div(pairs, per_section);
+  const std::int64_t sections = ceil_div(pairs, per_section), last_section = pairs - (sections - 1) * per_section;
+  const std::int64_t resident = usable * spec.ctas_per_sm / spec.cluster * spec.cluster;
+  const std::int64_t held = held_back(spec, problem, m_blocks, pairs, last_section, resident);
 
   TileOrder& order = geometry.order;
   order.tiles = smaller_than_int(m_blocks * pairs);
   order.m_blocks = smaller_than_int(m_blocks);
+  order.held_back = smaller_than_int(held);
+  order.in_sections = smaller_than_int((m_blocks - held) * pairs);
   order.pairs_per_section = smaller_than_int(per_section);
   order.last_section = smaller_than_int(sections - 1);
-  order.section_tiles = FastDivisor(smaller_than_int(per_section * m_blocks));
+  order.section_tiles = FastDivisor(smaller_than_int(per_section * (m_blocks - held)));
   order.section_pairs = FastDivisor(smaller_than_int(per_section));
-  order.last_section_pairs = FastDivisor(smaller_than_int(pairs - (sections - 1) * per_section));
+  order.last_section_pairs = FastDivisor(smaller_than_int(last_section));
+  order.pairs = FastDivisor(smaller_than_int(pairs));
   order.heads = FastDivisor(smaller_than_int(problem.num_heads));
 
   const std::int64_t blocks = static_cast<std::int64_t>(order.tiles) * spec.cluster;
-  const std::int64_t resident = usable * spec.ctas_per_sm / spec.cluster * spec.cluster;
   geometry.grid = smaller_than_int(spec.scheduler == Scheduler::single_tile ? blocks : std::clamp<std::int64_t>(resident, spec.cluster, blocks));
   return geometry;
 }

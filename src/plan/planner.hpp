@@ -26,7 +26,7 @@ struct ForwardPlan {
 };
 
 // `override_text` (as parse_spec takes it) changes fields of the chosen spec: for measurements. Empty: none.
-Result<ForwardPlan> plan_forward(const ForwardProblem& problem, const DeviceShape& device, std::string_view override_text = {});
+Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape& device, std::string_view override_text = {});
 
 // Why this kernel cannot serve the problem; empty if it can.
 std::string unsupported_reason(const ForwardProblem& problem);
@@ -41,6 +41,6 @@ constexpr int tile_width_v(std::int64_t head_dim_v) {
 }
 
 // Chosen by the roofline among all specs that the budget allows; depends on lengths only by whether they are short.
-ForwardSpec model_spec(const ForwardProblem& problem, const DeviceShape& device);
+ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device);
 
 }  // namespace tandem

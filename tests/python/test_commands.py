@@ -44,6 +44,14 @@ def test_explain_for_people(tandem, flags):
         assert word in text
 
 
+def test_explain_says_which_tiles_come_last(tandem):
+    few = ("--head-dim", 128, "--causal", "--seqlen", 16384, "--heads", 5)
+    launch = tandem.ok("explain", *few, "--json").json["launch"]
+    assert launch["held_back"] > 0 and launch["sections"] > 1
+    assert f"the {launch['held_back']} shortest of" in tandem.ok("explain", *few).out
+    assert tandem.ok("explain", "--head-dim", 128, "--seqlen", 16384, "--heads", 5, "--json").json["launch"]["held_back"] == 0
+
+
 def test_explain_with_a_spec(tandem):
     found = tandem.ok("explain", "--head-dim", 128, "--spec", "block_n=64,stages=3", "--json").json
     assert found["spec"]["block_n"] == 64 and found["spec"]["stages"] == 3

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <queue>
 #include <random>
 #include <set>
 #include <tuple>
@@ -144,6 +146,7 @@ constexpr ForwardSpec kStatic{.consumer_warpgroups = 1, .ctas_per_sm = 3, .sched
 constexpr ForwardSpec kStaticCausal{.causal = true, .scheduler = Scheduler::static_persistent};
 constexpr ForwardSpec kSingle{.scheduler = Scheduler::single_tile};
 constexpr ForwardSpec kSingleCausal{.causal = true, .consumer_warpgroups = 1, .scheduler = Scheduler::single_tile};
+constexpr ForwardSpec kSingleTall{.causal = true, .scheduler = Scheduler::single_tile};
 constexpr ForwardSpec kPair{.cluster = 2, .scheduler = Scheduler::static_persistent};
 constexpr ForwardSpec kSinglePair{.cluster = 2, .scheduler = Scheduler::single_tile};
 
@@ -203,14 +206,58 @@ std::vector<TileInfo> in_order(const ForwardProblem& problem, std::int64_t secti
 TEST(TileOrder, PutsTheLongestCausalTilesFirstInEverySection) {
   for (const std::int64_t section : kSectionSizes) {
     const ForwardProblem shape = problem(2, 1763, 1763, 12, 4, true);
-    const LaunchGeometry geometry = make_geometry(kSingleCausal, shape, 132, section);
+    const TileOrder order = make_geometry(kSingleCausal, shape, 132, section).order;
     const auto tiles = in_order<kSingleCausal>(shape, section);
+    const auto in_sections = static_cast<std::size_t>(order.in_sections);
     for (std::size_t i = 1; i < tiles.size(); ++i)
-      if (i % static_cast<std::size_t>(geometry.order.section_tiles.divisor) != 0) {
+      if (i > in_sections || (i < in_sections && i % static_cast<std::size_t>(order.section_tiles.divisor) != 0)) {
         ASSERT_LE(tiles[i].end_block, tiles[i - 1].end_block) << "tile " << i;
       }
     EXPECT_GT(tiles.front().end_block, tiles.back().end_block);
   }
+}
+
+// Time until the last block is done, when each takes the next tile as soon as it is free and a tile takes as long as its key blocks and one more.
+double makespan(const std::vector<TileInfo>& tiles, int places) {
+  std::priority_queue<int, std::vector<int>, std::greater<>> free_at;
+  for (int i = 0; i < places; ++i) free_at.push(0);
+  int end = 0;
+  for (const TileInfo& tile : tiles) {
+    const int done = free_at.top() + tile.end_block + 1;
+    free_at.pop();
+    free_at.push(done);
+    end = std::max(end, done);
+  }
+  return end;
+}
+
+// Head counts for which the last section would begin with long tiles when little else is left: without the tiles held back 5 to 20 % of the time.
+TEST(TileOrder, NoMultiprocessorWaitsLongForTheLastCausalTiles) {
+  for (const auto& [batch, seqlen, heads] : {std::tuple{1, 16'384, 5},
+                                             {1, 16'384, 17},
+                                             {1, 16'384, 21},
+                                             {1, 16'384, 23},
+                                             {1, 16'384, 32},
+                                             {4, 4'096, 10},
+                                             {8, 2'048, 24},
+                                             {2, 8'192, 13},
+                                             {1, 32'768, 3}})
+    for (const std::int64_t section_mb : {16, 32}) {
+      SCOPED_TRACE(::testing::Message() << "batch " << batch << " seqlen " << seqlen << " heads " << heads << " sections of " << section_mb << " MiB");
+      const ForwardProblem shape = problem(batch, seqlen, seqlen, heads, heads, true);
+      const auto tiles = in_order<kSingleTall>(shape, section_mb << 20);
+      double work = 0;
+      for (const TileInfo& tile : tiles) work += tile.end_block + 1;
+      EXPECT_LT(makespan(tiles, 132) / (work / 132), 1.035);
+    }
+}
+
+// ... but where the first queries see most of the keys too no tile is short, and every pair's keys would pass through the cache again.
+TEST(TileOrder, HoldsNothingBackWhereNoTileIsShort) {
+  EXPECT_GT(make_geometry(kSingleCausal, problem(1, 16'384, 16'384, 5, 5, true), 132, 16 << 20).order.held_back, 0);
+  EXPECT_EQ(make_geometry(kSingleCausal, problem(1, 4'096, 16'384, 5, 5, true), 132, 16 << 20).order.held_back, 0);
+  EXPECT_EQ(make_geometry(kSingle, problem(1, 16'384, 16'384, 5, 5, false), 132, 16 << 20).order.held_back, 0);
+  EXPECT_EQ(make_geometry(kSingleCausal, problem(1, 2'048, 2'048, 8, 8, true), 132, 32 << 20).order.held_back, 0) << "one section";
 }
 
 TEST(TileOrder, KeepsTheKeysOfASectionWithinTheCache) {

@@ -14,6 +14,8 @@
 namespace tandem::cuda {
 namespace {
 
+constexpr std::uintptr_t kContext = 5;
+
 // What the driver was asked on this thread: plain functions have no other place for it.
 struct Calls {
   int sets = 0, graphs_made = 0, graphs_destroyed = 0, executables_made = 0, executables_destroyed = 0, most_executables = 1000;
@@ -23,6 +25,7 @@ struct Calls {
   bool capturing = false, green = false, elsewhere = false, set_fails = false, launch_fails = false;
 };
 thread_local Calls calls;
+thread_local CUcontext current = nullptr;
 
 template <class Handle>
 Handle handle(std::uintptr_t value) {
@@ -51,7 +54,13 @@ Driver noting_driver() {
     *graph = handle<CUgraph>(static_cast<std::uintptr_t>(++calls.graphs_made));
     return CUDA_SUCCESS;
   };
-  driver.graph_destroy = [](CUgraph) { return ++calls.graphs_destroyed, CUDA_SUCCESS; };
+  driver.ctx_get_current = [](CUcontext* context) { return *context = current, CUDA_SUCCESS; };
+  driver.ctx_push_current = [](CUcontext context) { return current = context, CUDA_SUCCESS; };
+  driver.ctx_pop_current = [](CUcontext* context) { return *context = std::exchange(current, nullptr), CUDA_SUCCESS; };
+  driver.graph_destroy = [](CUgraph) {
+    EXPECT_EQ(current, handle<CUcontext>(kContext));
+    return ++calls.graphs_destroyed, CUDA_SUCCESS;
+  };
   driver.graph_add_kernel_node = [](CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*) {
     *node = handle<CUgraphNode>(number(graph));
     return CUDA_SUCCESS;
@@ -63,7 +72,10 @@ Driver noting_driver() {
     *executable = handle<CUgraphExec>(number(graph));
     return CUDA_SUCCESS;
   };
-  driver.graph_exec_destroy = [](CUgraphExec) { return ++calls.executables_destroyed, CUDA_SUCCESS; };
+  driver.graph_exec_destroy = [](CUgraphExec) {
+    EXPECT_EQ(current, handle<CUcontext>(kContext));
+    return ++calls.executables_destroyed, CUDA_SUCCESS;
+  };
   driver.graph_exec_kernel_node_set_params = [](CUgraphExec executable, CUgraphNode changed, const CUDA_KERNEL_NODE_PARAMS* node) {
     EXPECT_EQ(number(executable), number(changed)) << "the node of another graph";
     ++calls.sets;
@@ -88,7 +100,7 @@ Driver noting_driver() {
   };
   driver.stream_get_id = [](CUstream stream, unsigned long long* id) { return *id = number(stream) + 100, CUDA_SUCCESS; };
   driver.stream_get_ctx = [](CUstream, CUcontext* context, CUgreenCtx* green) {
-    *context = handle<CUcontext>(calls.elsewhere ? 1 : 0);
+    *context = handle<CUcontext>(calls.elsewhere ? 1 : kContext);
     *green = handle<CUgreenCtx>(calls.green ? 1 : 0);
     return CUDA_SUCCESS;
   };
@@ -114,7 +126,7 @@ class LauncherTest : public ::testing::Test {
   }
 
   const Driver driver_ = noting_driver();
-  Launcher launcher_{driver_, nullptr};
+  Launcher launcher_{driver_, handle<CUcontext>(kContext)};
 };
 
 TEST_F(LauncherTest, ALaunchGoesThroughAGraphWithTheKernelAndTheParametersOfThisCall) {
@@ -166,12 +178,12 @@ TEST_F(LauncherTest, StreamsThatAGraphWouldNotSuitAreLaunchedOnPlainly) {
 }
 
 TEST_F(LauncherTest, WithoutAGraphTheKernelIsLaunchedPlainly) {
-  const Launcher without(driver_, nullptr);
+  const Launcher without(driver_, handle<CUcontext>(kContext));
   EXPECT_EQ(launch(without, 1, 7), "plain on 7: kernel 0 132 384 1000 with 1");
 
   Driver old = driver_;
   old.stream_get_ctx = nullptr;
-  Launcher before_green_contexts(old, nullptr);
+  Launcher before_green_contexts(old, handle<CUcontext>(kContext));
   before_green_contexts.make_graphs(kKernel);
   EXPECT_EQ(launch(before_green_contexts, 1, 7), "plain on 7: kernel 0 132 384 1000 with 1");
 
@@ -186,7 +198,7 @@ TEST_F(LauncherTest, AsManyGraphsServeAsTheDriverMade) {
   calls = {};
   calls.most_executables = 2;
   {
-    Launcher launcher(driver_, nullptr);
+    Launcher launcher(driver_, handle<CUcontext>(kContext));
     launcher.make_graphs(kKernel);
     EXPECT_EQ(launch(launcher, 1, 7), "graph 1 on 7: kernel 0 132 384 1000 with 1");
     EXPECT_EQ(launch(launcher, 1, 8), "graph 2 on 8: kernel 0 132 384 1000 with 1");
@@ -205,7 +217,7 @@ TEST_F(LauncherTest, ClustersAreLaunchedPlainly) {
 TEST_F(LauncherTest, GraphsAreMadeOnceAndNoneIsLeftBehind) {
   calls = {};
   {
-    Launcher launcher(driver_, nullptr);
+    Launcher launcher(driver_, handle<CUcontext>(kContext));
     for (int i = 0; i < 3; ++i) launcher.make_graphs(kKernel);
     EXPECT_EQ(calls.mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << "as it was";
   }
@@ -224,7 +236,7 @@ TEST_F(LauncherTest, TwoThreadsOnOneStreamDoNotShareItsGraph) {
     calls.launches.emplace_back("by graph");
     return CUDA_SUCCESS;
   };
-  Launcher launcher(driver, nullptr);
+  Launcher launcher(driver, handle<CUcontext>(kContext));
   launcher.make_graphs(kKernel);
   shared = &launcher;
   EXPECT_EQ(launch(launcher, 1, 7), "by graph");
@@ -251,7 +263,7 @@ TEST_F(LauncherTest, StreamsThatComeAtOnceGetDifferentGraphs) {
 TEST_F(LauncherTest, AFailedLaunchIsReportedByItsCall) {
   Driver driver = driver_;
   driver.launch_kernel_ex = [](const CUlaunchConfig*, CUfunction, void**, void**) { return CUDA_ERROR_LAUNCH_FAILED; };
-  Launcher launcher(driver, nullptr);
+  Launcher launcher(driver, handle<CUcontext>(kContext));
   launcher.make_graphs(kKernel);
   calls.launch_fails = true;
   const int value = 1;

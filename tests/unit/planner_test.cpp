@@ -63,21 +63,6 @@ TEST(Planner, TilesOfVAreNoWiderThanTheyNeedBe) {
   }
 }
 
-TEST(Planner, RowsThatBeginInsideASectorGetTallTilesSooner) {
-  const auto rows = [](std::int64_t head_dim, std::int64_t seqlen) {
-    ForwardProblem p = problem(head_dim, head_dim, true);
-    p.seqlen_q = p.seqlen_k = seqlen;
-    p.batch = 64;
-    return plan_forward(p, {}).value().spec.block_m();
-  };
-  for (const std::int64_t aligned : {80, 96}) {
-    EXPECT_EQ(rows(aligned, 2048), 128);
-    EXPECT_EQ(rows(aligned - 8, 2048), 192);
-    EXPECT_EQ(rows(aligned - 8, 512), 128);
-    EXPECT_EQ(rows(aligned, 16384), 192);
-  }
-}
-
 TEST(Planner, ServesEveryPairOfHeadDims) {
   for (std::int64_t head_dim = 8; head_dim <= 256; head_dim += 8)
     for (std::int64_t head_dim_v = 8; head_dim_v <= 256; head_dim_v += 8) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "backends/backend.hpp"
 #include "backends/hopper/kernel_table.hpp"
@@ -107,6 +108,12 @@ class HopperForward final : public ForwardExecutable {
   cuda::KernelLaunch list_tiles_, forward_;
 };
 
+// TANDEM_GRAPH_LAUNCH=1: for measurements alone. See docs/ARCHITECTURE.md.
+bool launches_by_graphs() {
+  const char* const wish = std::getenv("TANDEM_GRAPH_LAUNCH");
+  return wish != nullptr && std::string_view(wish) != "0";
+}
+
 class HopperBackend final : public Backend {
  public:
   HopperBackend(const cuda::Driver& driver, cuda::DeviceProperties device, cuda::PrimaryContext context, jit::KernelStore store)
@@ -151,7 +158,7 @@ class HopperBackend final : public Backend {
       list_tiles = loaded.value();
     }
     auto executable = std::make_unique<HopperForward>(driver_, context_.get(), launcher_, problem, std::move(plan).value(), function.value(), list_tiles);
-    if (std::getenv("TANDEM_GRAPH_LAUNCH") != nullptr) {  // for measurements too: see docs/ARCHITECTURE.md
+    if (launches_by_graphs()) {
       const cuda::ContextScope scope(driver_, context_.get());
       if (scope.result() != CUDA_SUCCESS) return cuda::failure(driver_, scope.result(), "cuCtxPushCurrent");
       launcher_.make_graphs(executable->kernel());
