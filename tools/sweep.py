@@ -8,7 +8,8 @@
 
 Candidates of a head dim come from the lists below: each a change of ForwardSpec's fields (and of section_mb, how much of K and V is worked on
 together) with the reason why it might win. A problem's candidates are timed in one process, in random order, each at its own clocks. Lengths
-next to each other whose winners are within a percent of a common candidate share a line.
+next to each other at which a common candidate is within 3 % of the winner, which is what two runs of one differ by, share a line; of candidates
+within a percent of each other the first in the list is taken.
 """
 
 import argparse

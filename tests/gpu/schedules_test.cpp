@@ -5,6 +5,7 @@
 
 #include "backends/backend.hpp"
 #include "cuda_device.hpp"
+#include "plan/planner.hpp"
 #include "schedules_tried.hpp"
 #include "support/compare.hpp"
 #include "support/forward_case.hpp"
@@ -56,6 +57,34 @@ TEST_P(HopperSchedules, GivesTheResultsOfTheReference) {
         ASSERT_TRUE(every_row_is_defined(c, ours));
       }
   }
+}
+
+// Causal tiles that come after all sections (plan/launch.cpp, held_back): small sections leave enough of them at lengths that the reference can follow.
+TEST(HopperTileOrder, TilesHeldBackAreComputedToo) {
+  auto backend = make_hopper_backend({});
+  if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  const auto device = make_cuda_device();
+  constexpr std::int64_t kSectionMb = 1;
+  ::setenv("TANDEM_SECTION_MB", std::to_string(kSectionMb).c_str(), 1);
+  for (const std::int64_t head_dim : {64, 128})
+    for (const std::int64_t seqlen_k : {4096, 5000}) {
+      ForwardCase c;
+      c.problem = problem_of({head_dim, head_dim, ""}, {1, 4096, seqlen_k, 5, 5}, ElementType::bf16, true);
+      c.softmax_scale = usual_scale(head_dim);
+      const auto plan = plan_forward(c.problem, {});
+      ASSERT_TRUE(plan.ok());
+      ASSERT_GT(make_geometry(plan.value().spec, c.problem, DeviceShape{}.multiprocessors, kSectionMb << 20).order.held_back, 0);
+      const ForwardInputs inputs = make_inputs(c);
+      const ForwardResult ours = run_forward(*backend.value(), *device, c, inputs);
+      ASSERT_TRUE(ours.status.ok()) << ours.status.message();
+      EXPECT_TRUE(every_row_is_defined(c, ours));
+      const std::vector<Row> rows = some_rows(c.problem, 200, c.seed);
+      const Values q = inputs.q.values(), k = inputs.k.values(), v = inputs.v.values();
+      const auto scale = static_cast<double>(c.softmax_scale);
+      EXPECT_TRUE(is_right(c, ours, reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::exact),
+                           reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::same_dtype)));
+    }
+  ::unsetenv("TANDEM_SECTION_MB");
 }
 
 std::string name_of_schedule(const ::testing::TestParamInfo<Schedule>& parameter) {

@@ -248,8 +248,17 @@ TEST(TileOrder, NoMultiprocessorWaitsLongForTheLastCausalTiles) {
       const auto tiles = in_order<kSingleTall>(shape, section_mb << 20);
       double work = 0;
       for (const TileInfo& tile : tiles) work += tile.end_block + 1;
+      expect_each_tile_once<kSingleTall>(shape, tiles);
       EXPECT_LT(makespan(tiles, 132) / (work / 132), 1.035);
     }
+}
+
+TEST(TileOrder, TilesHeldBackAreComputedOnceUnderEveryScheduler) {
+  const ForwardProblem shape = problem(1, 8'192, 8'192, 7, 7, true);
+  ASSERT_GT(make_geometry(kDynamicCausal, shape, 132, 8 << 20).order.held_back, 0);
+  expect_each_tile_once<kDynamicCausal>(shape, Launch<kDynamicCausal>(shape, 132, 8 << 20, kCounterMark).all());
+  expect_each_tile_once<kStaticCausal>(shape, Launch<kStaticCausal>(shape, 132, 8 << 20, kCounterMark).all());
+  expect_each_tile_once<kSingleCausal>(shape, Launch<kSingleCausal>(shape, 132, 8 << 20, kCounterMark).all());
 }
 
 // ... but where the first queries see most of the keys too no tile is short, and every pair's keys would pass through the cache again.
