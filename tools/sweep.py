@@ -35,6 +35,7 @@ THREE = "consumer_warpgroups=3"
 ROWS_192 = "192 rows a tile: a third fewer reads of K and V, and the exp unit fed"
 Q_REGISTERS = "Q in registers saves a fifth of the shared-memory reads"
 STAGED = "O leaves under the next tile, through a buffer that narrower blocks leave room for"
+NEXT_Q = "the next tile's Q comes under this one"
 WIDEST = "the widest block that shared memory leaves room for"
 # Fields not named are ForwardSpec's defaults: the candidates do not depend on the table that they replace.
 DEFAULTS = ("consumer_warpgroups=2,stages=2,q_buffers=1,ctas_per_sm=1,cluster=1,overlap=true,q_in_registers=false,lazy_rescale=true,turns=gemm_issue,"
@@ -48,15 +49,19 @@ CANDIDATES = {
                (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
                (f"block_n=80,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue")],
     (80, 80): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192),
-               (f"block_n=96,{THREE},output_stage=own", ROWS_192)],
+               (f"block_n=96,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},q_buffers=2", NEXT_Q),
+               (f"block_n=80,{THREE},q_buffers=2,output_stage=own", NEXT_Q)],
     (96, 96): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192),
-               (f"block_n=96,{THREE},output_stage=own", ROWS_192)],
-    (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE), (f"block_n=96,{THREE}", ROWS_192)],
+               (f"block_n=96,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},q_buffers=2", NEXT_Q),
+               (f"block_n=80,{THREE},q_buffers=2,output_stage=own", NEXT_Q)],
+    (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE), (f"block_n=96,{THREE}", ROWS_192),
+                 (f"block_n=96,{THREE},q_buffers=2", NEXT_Q)],
     (128, 128): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE)],
     (160, 160): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=80,output_stage=own", STAGED)],
     (192, 128): [("block_n=128", "128 keys divide the usual lengths; O leaves from registers to make room for them"),
                  ("block_n=96,output_stage=own", STAGED), ("block_n=128,turns=none", FREE)],
-    (192, 192): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=80,output_stage=own", STAGED)],
+    (192, 192): [("block_n=96", "96 keys divide the usual lengths"), ("block_n=112", WIDEST), ("block_n=80,output_stage=own", STAGED),
+                 ("block_n=80,q_buffers=2", NEXT_Q)],
     # Without turns they are as fast, and windows find no registers.
     (256, 256): [("block_n=64", "64 keys divide the usual lengths"), ("block_n=80", WIDEST)],
 }
