@@ -134,7 +134,7 @@ def scores(records, key):
                 continue
             names = [name for name in standing if name in point["specs"]]
             best = max(point["tflops"][name] for name in names)
-            specs.update({name: point["specs"][name] for name in standing if name in names})
+            specs.update({name: point["specs"][name] for name in names})
             for name in names:
                 collected.setdefault(point["seqlen"], {}).setdefault(name, []).append(point["tflops"][name] / best)
     return {n: {name: sum(v) / len(v) for name, v in found.items()} for n, found in sorted(collected.items())}, specs

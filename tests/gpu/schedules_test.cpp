@@ -15,6 +15,19 @@
 namespace tandem::testing {
 namespace {
 
+// Every row is there, and `count` of them are those of the reference.
+void expect_right(Backend& backend, TestDevice& device, const ForwardCase& c, std::int64_t count) {
+  const ForwardInputs inputs = make_inputs(c);
+  const ForwardResult ours = run_forward(backend, device, c, inputs);
+  ASSERT_TRUE(ours.status.ok()) << ours.status.message();
+  const std::vector<Row> rows = some_rows(c.problem, count, c.seed);
+  const Values q = inputs.q.values(), k = inputs.k.values(), v = inputs.v.values();
+  const auto scale = static_cast<double>(c.softmax_scale);
+  ASSERT_TRUE(is_right(c, ours, reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::exact),
+                       reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::same_dtype)));
+  ASSERT_TRUE(every_row_is_defined(c, ours));
+}
+
 class HopperSchedules : public ::testing::TestWithParam<Schedule> {
  protected:
   static void TearDownTestSuite() {
@@ -46,26 +59,23 @@ TEST_P(HopperSchedules, GivesTheResultsOfTheReference) {
         ForwardCase c;
         c.problem = problem_of(schedule, shape, type, causal);
         c.softmax_scale = usual_scale(schedule.head_dim);
-        const ForwardInputs inputs = make_inputs(c);
-        const ForwardResult ours = run_forward(*backend_, *device_, c, inputs);
-        ASSERT_TRUE(ours.status.ok()) << ours.status.message();
-        const std::vector<Row> rows = some_rows(c.problem, 60, c.seed);
-        const Values q = inputs.q.values(), k = inputs.k.values(), v = inputs.v.values();
-        const auto scale = static_cast<double>(c.softmax_scale);
-        ASSERT_TRUE(is_right(c, ours, reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::exact),
-                             reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::same_dtype)));
-        ASSERT_TRUE(every_row_is_defined(c, ours));
+        ASSERT_NO_FATAL_FAILURE(expect_right(*backend_, *device_, c, 60));
       }
   }
 }
 
 // Causal tiles that come after all sections (plan/launch.cpp, held_back): small sections leave enough of them at lengths that the reference can follow.
-TEST(HopperTileOrder, TilesHeldBackAreComputedToo) {
+class HopperTileOrder : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kSectionMb = 1;
+  void SetUp() override { ::setenv("TANDEM_SECTION_MB", std::to_string(kSectionMb).c_str(), 1); }
+  void TearDown() override { ::unsetenv("TANDEM_SECTION_MB"); }
+};
+
+TEST_F(HopperTileOrder, TilesHeldBackAreComputedToo) {
   auto backend = make_hopper_backend({});
   if (!backend.ok()) GTEST_SKIP() << backend.status().message();
   const auto device = make_cuda_device();
-  constexpr std::int64_t kSectionMb = 1;
-  ::setenv("TANDEM_SECTION_MB", std::to_string(kSectionMb).c_str(), 1);
   for (const std::int64_t head_dim : {64, 128})
     for (const std::int64_t seqlen_k : {4096, 5000}) {
       ForwardCase c;
@@ -74,17 +84,8 @@ TEST(HopperTileOrder, TilesHeldBackAreComputedToo) {
       const auto plan = plan_forward(c.problem, {});
       ASSERT_TRUE(plan.ok());
       ASSERT_GT(make_geometry(plan.value().spec, c.problem, DeviceShape{}.multiprocessors, kSectionMb << 20).order.held_back, 0);
-      const ForwardInputs inputs = make_inputs(c);
-      const ForwardResult ours = run_forward(*backend.value(), *device, c, inputs);
-      ASSERT_TRUE(ours.status.ok()) << ours.status.message();
-      EXPECT_TRUE(every_row_is_defined(c, ours));
-      const std::vector<Row> rows = some_rows(c.problem, 200, c.seed);
-      const Values q = inputs.q.values(), k = inputs.k.values(), v = inputs.v.values();
-      const auto scale = static_cast<double>(c.softmax_scale);
-      EXPECT_TRUE(is_right(c, ours, reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::exact),
-                           reference_rows(c.problem, q, k, v, scale, rows, Arithmetic::same_dtype)));
+      ASSERT_NO_FATAL_FAILURE(expect_right(*backend.value(), *device, c, 200));
     }
-  ::unsetenv("TANDEM_SECTION_MB");
 }
 
 std::string name_of_schedule(const ::testing::TestParamInfo<Schedule>& parameter) {
