@@ -33,6 +33,8 @@ OWN = "q_in_registers=true,output_stage=own"
 SMALL = "consumer_warpgroups=1,turns=none,q_in_registers=false,output_stage=registers"
 THREE = "consumer_warpgroups=3"
 ROWS_192 = "192 rows a tile: a third fewer reads of K and V, and the exp unit fed"
+ROWS_192_Q = "192 rows a tile, and Q in registers: shared memory is read a quarter less, and its buffer is free for the next tile's"
+FEW_ROWS = "128 rows a tile waste less on the diagonal than 192"
 Q_REGISTERS = "Q in registers saves a fifth of the shared-memory reads"
 STAGED = "O leaves under the next tile, through a buffer that narrower blocks leave room for"
 NEXT_Q = "the next tile's Q comes under this one"
@@ -48,12 +50,14 @@ CANDIDATES = {
                (f"block_n=112,{THREE},output_stage=own", "three warpgroups keep the exp unit fed; 128 keys would fill the registers"),
                (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
                (f"block_n=80,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue")],
-    (80, 80): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192),
-               (f"block_n=96,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},q_buffers=2", NEXT_Q),
-               (f"block_n=80,{THREE},q_buffers=2,output_stage=own", NEXT_Q)],
-    (96, 96): [(f"block_n=128,{OWN}", "128 rows a tile waste less on the diagonal than 192"), (f"block_n=112,{THREE}", ROWS_192),
-               (f"block_n=96,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},q_buffers=2", NEXT_Q),
-               (f"block_n=80,{THREE},q_buffers=2,output_stage=own", NEXT_Q)],
+    # Heads whose rows end inside a 32-byte sector load slower, Q above all.
+    (72, 72): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192),
+               (f"block_n=96,{THREE},{OWN}", ROWS_192_Q)],
+    (80, 80): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192),
+               (f"block_n=96,{THREE},{OWN}", ROWS_192_Q)],
+    (88, 88): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192),
+               (f"block_n=96,{THREE},q_buffers=2", f"{ROWS_192}; {NEXT_Q}"), (f"block_n=80,{THREE},{OWN}", ROWS_192_Q)],
+    (96, 96): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192)],
     (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE), (f"block_n=96,{THREE}", ROWS_192),
                  (f"block_n=96,{THREE},q_buffers=2", NEXT_Q)],
     (128, 128): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE)],
@@ -78,7 +82,7 @@ def last_wins(text):
     return ",".join(f"{key}={value}" for key, value in dict(item.split("=") for item in text.split(",")).items())
 
 
-def measure(head_dims, seqlens, rounds):
+def measure(head_dims, seqlens, rounds, sections):
     import torch
 
     import contenders
@@ -99,7 +103,7 @@ def measure(head_dims, seqlens, rounds):
                 v = torch.randn(batch, seqlen, heads, head_dim_v, device="cuda", dtype=torch.bfloat16)
                 functions, specs = {}, {}
                 for fields, why in candidates:
-                    for section in SECTIONS_MB:
+                    for section in sections:
                         name = f"{fields} section_mb={section}"
                         os.environ["TANDEM_SECTION_MB"] = str(section)
                         run, _, _, plan = tandem.forward(q, k, v, causal, spec=last_wins(f"{DEFAULTS},{fields}"))
@@ -125,13 +129,15 @@ def write(record, path):
 
 def scores(records, key):
     """{seqlen: {candidate: mean of its rate over the best of its run}} and the candidates' descriptions. Those of records that are no candidates
-    any more are left out."""
+    any more are left out, and so are runs that lack a schedule which another run has: what was best without it says nothing."""
     collected, specs = {}, {}
-    standing = [f"{fields} section_mb={section}" for fields, _ in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB]
-    for record in records:
-        for point in record["sweep"]:
-            if (point["head_dim"], point["head_dim_v"], point["causal"]) != key:
-                continue
+    standing = {f"{fields} section_mb={section}": fields for fields, _ in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB}
+    runs = [[point for point in record["sweep"] if (point["head_dim"], point["head_dim_v"], point["causal"]) == key] for record in records]
+    schedules = [{standing[name] for point in run for name in point["specs"] if name in standing} for run in runs]
+    for run, measured in zip(runs, schedules):
+        if measured != set().union(*schedules):
+            continue
+        for point in run:
             names = [name for name in standing if name in point["specs"]]
             best = max(point["tflops"][name] for name in names)
             specs.update({name: point["specs"][name] for name in names})
@@ -173,25 +179,26 @@ def lines_of(records, key):
     return lines
 
 
-def code(line):
+def code(key, line):
     below, section, reason, spec = line
 
     def value(field):
         return f"{ENUMS[field]}::{spec[field]}" if field in ENUMS else str(spec[field]).lower()
 
     fields = ", ".join(f".{field} = {value(field)}" for field in FIELDS if field in ("head_dim", "head_dim_v", "block_n") or spec[field] != FIELD_DEFAULTS.get(field))
-    return f'    {{{below}, {section}, "{reason}",\n     {{{fields}}}}},\n'
+    return f'    {{{key[0]}, {key[1]}, {below}, {section}, "{reason}",\n     {{{fields}}}}},\n'
 
 
 def table(records):
     keys = sorted({(p["head_dim"], p["head_dim_v"], p["causal"]) for record in records for p in record["sweep"]})
-    return "".join(code(line) for key in keys for line in lines_of(records, key))
+    return "".join(code(key, line) for key in keys for line in lines_of(records, key))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--head-dims", type=lambda text: [int(x) for x in text.split(",")])
     parser.add_argument("--seqlens", type=lambda text: [int(x) for x in text.split(",")], default=SEQLENS)
+    parser.add_argument("--sections", type=lambda text: [int(x) for x in text.split(",")], default=SECTIONS_MB, help="MiB")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--from", dest="records", nargs="+", type=pathlib.Path, help="records to read instead of measuring")
     parser.add_argument("--output", type=pathlib.Path)
@@ -200,7 +207,7 @@ def main():
     if arguments.records:
         records = [json.loads(path.read_text()) for path in arguments.records]
     else:
-        records = [measure(arguments.head_dims, arguments.seqlens, arguments.rounds)]
+        records = [measure(arguments.head_dims, arguments.seqlens, arguments.rounds, arguments.sections)]
         target = arguments.output or ROOT / "bench/records" / f"{records[0]['date'][:19].replace(':', '')}-sweep.json"
         write(records[0], target)
         print("record:", target.name)
@@ -210,15 +217,18 @@ def main():
         source = TABLE.read_text()
         begin, end = source.index("    // <lines>\n") + len("    // <lines>\n"), source.index("    // </lines>")
         measured = {(p["head_dim"], p["head_dim_v"]) for record in records for p in record["sweep"]}
-        kept = "".join(old for old in re.findall(r'    \{\d+, \d+, ".*?",\n     \{.*?\}\},\n', source[begin:end])
-                       if tuple(int(re.search(rf"\.{field} = (\d+)", old)[1]) for field in ("head_dim", "head_dim_v")) not in measured)
-        lines = re.findall(r'    \{\d+, \d+, ".*?",\n     \{.*?\}\},\n', kept + text)
+        line_pattern = r'    \{\d+, \d+, \d+, \d+, ".*?",\n     \{.*?\}\},\n'
+
+        def numbers(line):
+            """Head dims and the length below which it serves."""
+            return [int(number) for number in re.findall(r"\d+", line)[:3]]
 
         def order(line):
-            found = [int(re.search(rf"\.{field} = (\d+)", line)[1]) for field in ("head_dim", "head_dim_v")]
-            below = int(re.search(r"\{(\d+)", line)[1])
-            return (*found, ".causal = true" in line, below or math.inf)
+            head_dim, head_dim_v, below = numbers(line)
+            return head_dim, head_dim_v, ".causal = true" in line, below or math.inf
 
+        kept = [line for line in re.findall(line_pattern, source[begin:end]) if tuple(numbers(line)[:2]) not in measured]
+        lines = kept + re.findall(line_pattern, text)
         TABLE.write_text(source[:begin] + "".join(sorted(lines, key=order)) + source[end:])
 
 

@@ -43,7 +43,7 @@ class Producer {
       announce(tile);
       const int kv_head = divide(tile.head, params_.kv_group);
       const int first_block = Seqlens<kSpec>(params_, tile).first_block(tile.m_block);
-      const SequenceRows keys = key_rows<kSpec>(params_, tile);
+      const SequenceRows keys = loaded_key_rows<kSpec>(params_, tile, first_block);
       load_k(tile.end_block - 1, kv_head, keys);
       load_q(tile);
       // K one block ahead of V: the consumers ask in this order.

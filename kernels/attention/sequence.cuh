@@ -30,6 +30,16 @@ TANDEM_DEVICE SequenceRows key_rows(const ForwardParams& params, const TileInfo&
   return {0, 0, tile.batch};
 }
 
+// Those that the producer loads from, beginning with `first_block`. A tile whose queries see no key visits that block all the same, and all of it is
+// masked; but it may lie outside the tensor. Of such a box TMA reads the beginning of the map, which is memory only where the map begins with the
+// tensor; here it begins `rows` before it. So the first rows of the tensor are loaded instead.
+template <ForwardSpec kSpec>
+TANDEM_DEVICE SequenceRows loaded_key_rows(const ForwardParams& params, const TileInfo& tile, int first_block) {
+  if constexpr (kSpec.ragged)
+    if (first_block * kSpec.block_n >= tile.seqlen_k) return {-first_block * kSpec.block_n, params.seqlen_k, 0};
+  return key_rows<kSpec>(params, tile);
+}
+
 template <ForwardSpec kSpec>
 TANDEM_DEVICE void load_rows(void* destination, const TensorMap& map, ptx::Barrier& barrier, int column, const SequenceRows& rows, int row, int head,
                              ptx::CacheHint hint) {

@@ -65,11 +65,15 @@ bool step_load(Machine& machine, Copy& copy) {
     line.assign(row_bytes, 0);  // what lies outside the tensor reads as zero
     const GlobalRow row = locate(copy, copy.next_row);
     if (row.address != nullptr) {
+      copy.inside = true;
       if (auto problem = machine.memory.check_read(row.address, row.bytes)) fail_global(machine, copy, *problem);
       std::memcpy(line.data() + row.skip, row.address, static_cast<std::size_t>(row.bytes));
     }
     for_pieces(copy, copy.next_row, [&](std::uint32_t offset, std::uint32_t at) { std::memcpy(shared + offset, line.data() + at, kUnitBytes); });
   }
+  // For a box that lies wholly outside, the H200 reads the beginning of the map: an illegal address where that is no memory.
+  if (copy.next_row == rows && !copy.inside && !machine.config.boxes_outside)
+    if (auto problem = machine.memory.check_read(copy.map.base, 1)) fail_global(machine, copy, *problem);
   Mbarrier& barrier = copy.block->mbarriers.at(copy.barrier);
   complete_bytes(machine, *copy.block, barrier, (end - first) * row_bytes, copy.phase, *copy.issuer);
   return copy.next_row == rows;

@@ -27,6 +27,7 @@ struct Copy {
   std::uint32_t phase = 0;    // loads: the phase that the bytes are meant for
   std::uint32_t next_row = 0;
   std::uint32_t rows_a_step = 0;
+  bool inside = false;                // loads: some row of those before next_row lies in the tensor, at least partly
   std::size_t group = 0;              // stores: of the issuer
   std::vector<unsigned char> staged;  // stores: what was read, before it is written
   double due = 0;                     // of its next step, in a launch that is timed

@@ -28,9 +28,9 @@ ForwardSpec base_spec(const ForwardProblem& problem) {
 // Queries and keys of a sequence, as far as the host knows them.
 std::int64_t shorter_side(const ForwardProblem& problem) { return std::min(problem.expected_q(), problem.expected_k()); }
 
-// Whether a line serves a spec: 8 columns of V more or less make no other schedule.
-bool same_tile(const ForwardSpec& line, const ForwardSpec& spec) {
-  return line.head_dim == spec.head_dim && line.head_dim_v == tile_width(spec.head_dim_v) && line.causal == spec.causal;
+bool serves(const TunedLine& line, const ForwardProblem& problem) {
+  const auto fits = [](int measured, std::int64_t columns) { return columns <= measured && tile_width(columns) == tile_width(measured); };
+  return fits(line.head_dim, problem.head_dim) && fits(line.head_dim_v, problem.head_dim_v) && line.spec.causal == problem.causal;
 }
 
 std::int64_t tiles_of(const ForwardSpec& spec, const ForwardProblem& problem) {
@@ -39,17 +39,16 @@ std::int64_t tiles_of(const ForwardSpec& spec, const ForwardProblem& problem) {
 }
 
 // The line measured for such shapes. Where its tiles are too few to reach every multiprocessor, the line with the smallest tiles.
-const TunedLine* tuned_line(const ForwardSpec& spec, const ForwardProblem& problem, const DeviceShape& device) {
+const TunedLine* tuned_line(const ForwardProblem& problem, const DeviceShape& device) {
   const std::int64_t shorter = shorter_side(problem);
   const TunedLine* chosen = nullptr;
   for (const TunedLine& line : kTunedForward)
-    if (chosen == nullptr && same_tile(line.spec, spec) && (line.seqlen_below == 0 || (shorter < line.seqlen_below && !problem.batch_invariant)))
-      chosen = &line;
+    if (chosen == nullptr && serves(line, problem) && (line.seqlen_below == 0 || (shorter < line.seqlen_below && !problem.batch_invariant))) chosen = &line;
   // One schedule for all batches: its bits then depend on nothing that a batch decides.
   if (problem.batch_invariant || chosen == nullptr) return chosen;
   if (tiles_of(chosen->spec, problem) >= device.multiprocessors - problem.sm_margin) return chosen;
   for (const TunedLine& line : kTunedForward)
-    if (same_tile(line.spec, spec) && line.spec.block_m() < chosen->spec.block_m()) chosen = &line;
+    if (serves(line, problem) && line.head_dim == chosen->head_dim && line.spec.block_m() < chosen->spec.block_m()) chosen = &line;
   return chosen;
 }
 
@@ -149,7 +148,7 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
   ForwardPlan plan;
   const ForwardSpec base = base_spec(problem);
   std::int64_t section_bytes = device.section_bytes;
-  if (const TunedLine* line = tuned_line(base, problem, device)) {
+  if (const TunedLine* line = tuned_line(problem, device)) {
     plan.spec = line->spec;
     plan.spec.dtype = base.dtype;
     plan.spec.head_dim_v = base.head_dim_v;

@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
+
+#include "fenced_memory.hpp"
 
 namespace tandem::testing {
 namespace {
@@ -15,7 +20,7 @@ void expect_success(CUresult result, const char* call) { EXPECT_EQ(result, CUDA_
 
 class CudaDevice final : public TestDevice {
  public:
-  CudaDevice(const CudaSession& session) : driver_(*session.driver), context_(session.context) {
+  CudaDevice(const CudaSession& session, int ordinal) : driver_(*session.driver), context_(session.context), fenced_(ordinal) {
     const cuda::ContextScope scope(driver_, context_);
     expect_success(driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   }
@@ -28,18 +33,20 @@ class CudaDevice final : public TestDevice {
 
   void* allocate(std::size_t bytes) override {
     const cuda::ContextScope scope(driver_, context_);
-    CUdeviceptr base = 0;
-    if (driver_.mem_alloc(&base, bytes + 2 * kGuard) != CUDA_SUCCESS) throw std::bad_alloc();
-    expect_success(driver_.memset_d8_async(base, 0xff, bytes + 2 * kGuard, stream_), "cuMemsetD8Async");
+    const FencedMemory::Block pages = fenced_.take(std::max<std::size_t>(bytes, 1));
+    if (pages.base == 0) throw std::bad_alloc();
+    expect_success(driver_.memset_d8_async(pages.base, 0xff, pages.bytes, stream_), "cuMemsetD8Async");
     synchronize();
-    return keep(base + kGuard, {base, bytes, true});
+    // In turn directly behind the fence and directly before it.
+    const bool behind = allocations_++ % 2 == 0;
+    return keep(behind ? pages.base : pages.base + pages.bytes - (bytes + kAlignment - 1) / kAlignment * kAlignment, {pages, bytes, true});
   }
 
   void* allocate_untouched(std::size_t bytes) override {
     const cuda::ContextScope scope(driver_, context_);
     CUdeviceptr base = 0;
     if (driver_.mem_alloc(&base, bytes) != CUDA_SUCCESS) return nullptr;
-    return keep(base, {base, bytes, false});
+    return keep(base, {{base, bytes}, bytes, false});
   }
 
   void free(void* memory) override {
@@ -52,18 +59,20 @@ class CudaDevice final : public TestDevice {
       block = found->second;
       blocks_.erase(found);
     }
-    if (block.guarded) {
-      std::vector<unsigned char> guard(kGuard);
-      for (const CUdeviceptr at : {block.base, block.base + kGuard + block.bytes}) {
-        download(guard.data(), reinterpret_cast<const void*>(at), kGuard);
-        for (const unsigned char byte : guard)
-          if (byte != 0xff) {
-            ADD_FAILURE() << "memory " << (at == block.base ? "before" : "after") << " an allocation of " << block.bytes << " bytes was written";
-            break;
-          }
-      }
+    if (!block.fenced) {
+      expect_success(driver_.mem_free(block.pages.base), "cuMemFree");
+      return;
     }
-    expect_success(driver_.mem_free(block.base), "cuMemFree");
+    // What of its pages is not the allocation, as far as a kernel that goes astray by a little would reach.
+    const auto begin = reinterpret_cast<CUdeviceptr>(memory), end = begin + block.bytes, pages_end = block.pages.base + block.pages.bytes;
+    for (const auto& [from, to] :
+         {std::pair(begin - std::min(kGuard, begin - block.pages.base), begin), std::pair(end, end + std::min(kGuard, pages_end - end))}) {
+      std::vector<unsigned char> guard(to - from);
+      download(guard.data(), reinterpret_cast<const void*>(from), guard.size());
+      if (std::ranges::any_of(guard, [](unsigned char byte) { return byte != 0xff; }))
+        ADD_FAILURE() << "memory " << (to == begin ? "before" : "after") << " an allocation of " << block.bytes << " bytes was written";
+    }
+    fenced_.give_back(block.pages);
   }
 
   void upload(void* to, const void* from, std::size_t bytes) override {
@@ -88,11 +97,12 @@ class CudaDevice final : public TestDevice {
   void* stream() override { return stream_; }
 
  private:
-  static constexpr std::size_t kGuard = 4096;
+  static constexpr CUdeviceptr kGuard = 4096;
+  static constexpr std::size_t kAlignment = 16;
   struct Block {
-    CUdeviceptr base;
-    std::size_t bytes;
-    bool guarded;
+    FencedMemory::Block pages;
+    std::size_t bytes;  // asked for
+    bool fenced;
   };
 
   void* keep(CUdeviceptr at, const Block& block) {
@@ -107,6 +117,8 @@ class CudaDevice final : public TestDevice {
   CUstream stream_ = nullptr;
   std::mutex mutex_;
   std::map<void*, Block> blocks_;
+  FencedMemory fenced_;
+  std::atomic<unsigned> allocations_ = 0;
 };
 
 }  // namespace
@@ -129,7 +141,7 @@ CudaSession cuda_session(int ordinal) {
 std::unique_ptr<TestDevice> make_cuda_device(int ordinal) {
   const CudaSession session = cuda_session(ordinal);
   if (session.driver == nullptr) return nullptr;
-  return std::make_unique<CudaDevice>(session);
+  return std::make_unique<CudaDevice>(session, ordinal);
 }
 
 }  // namespace tandem::testing

@@ -8,7 +8,8 @@
 
 namespace tandem::testing {
 
-// Poison (0xff: NaN in every type) in and around each allocation. Usable from several threads. nullptr: no such GPU.
+// Poison (0xff: NaN in every type) in and around each allocation, and no memory on one side of it (fenced_memory.hpp). Usable from several threads. nullptr: no
+// such GPU.
 std::unique_ptr<TestDevice> make_cuda_device(int ordinal = 0);
 
 // The driver and the primary context that the tests share with the library.

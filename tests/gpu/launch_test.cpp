@@ -242,7 +242,6 @@ class Outputs {
 class HopperGraphLaunch : public HopperLaunch {
  protected:
   void SetUp() override {
-    ::setenv("TANDEM_GRAPH_LAUNCH", "1", 1);
     HopperLaunch::SetUp();
     if (IsSkipped()) return;
     const CudaSession session = cuda_session();
@@ -256,7 +255,6 @@ class HopperGraphLaunch : public HopperLaunch {
   void TearDown() override {
     forward_.reset();
     scope_.reset();
-    ::unsetenv("TANDEM_GRAPH_LAUNCH");
   }
 
   CUstream make_stream(unsigned flags = CU_STREAM_NON_BLOCKING) const {

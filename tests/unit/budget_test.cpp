@@ -202,8 +202,8 @@ ForwardProblem problem_of(const TunedLine& line) {
           .seqlen_k = 1 << 17,
           .num_heads = 4,
           .num_heads_kv = 4,
-          .head_dim = line.spec.head_dim,
-          .head_dim_v = line.spec.head_dim_v,
+          .head_dim = line.head_dim,
+          .head_dim_v = line.head_dim_v,
           .causal = line.spec.causal};
 }
 
@@ -223,7 +223,7 @@ TEST(TunedTable, EveryLineIsReachedByTheProblemsItIsFor) {
     const auto plan = plan_forward(problem_of(line), {});
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     EXPECT_TRUE(plan.value().tuned);
-    EXPECT_THAT(plan.value().reason, ::testing::HasSubstr(line.reason)) << "head_dim " << line.spec.head_dim << " below " << line.seqlen_below;
+    EXPECT_THAT(plan.value().reason, ::testing::HasSubstr(line.reason)) << "head_dim " << line.head_dim << " below " << line.seqlen_below;
   }
 }
 

@@ -43,7 +43,17 @@ Played run(SmallKernel kernel, std::uint64_t seed, const Options& options = {}) 
   Played result;
   std::array<float, 64> in;
   std::iota(in.begin(), in.end(), 1.0f);
-  const SmallParams params{result.out.data(), in.data()};
+  model::DecodedMap map;
+  map.base = reinterpret_cast<const unsigned char*>(in.data());
+  map.rank = 4;
+  map.element_bytes = 2;
+  map.extent = {64, 2, 1, 1, 1};
+  map.stride_bytes = {2, 128, 128, 128, 0};
+  map.box = {64, 1, 1, 1, 1};
+  SmallParams params{result.out.data(), in.data(), encode(map), {}};
+  map.base -= 256;
+  map.extent[1] = 4;
+  params.last_rows = encode(map);
   model::GlobalMemory memory;
   model::GlobalTensor tensor;
   tensor.row_bytes = sizeof in;
@@ -163,6 +173,13 @@ TEST(Machine, ClustersReachEachOthersBarriers) {
 TEST(Machine, BytesThatNobodyBringsAreNamed) {
   const model::Diagnosis diagnosis = expect_fault(Fault::deadlock, waits_for_bytes_of_nobody);
   EXPECT_THAT(diagnosis.state, HasSubstr("barriers[0]: phase 0, 0 of 1 arrivals missing, 4096 bytes missing"));
+}
+
+TEST(Machine, ALoadWhollyOutsideTheTensorReadsTheBeginningOfItsMap) {
+  expect_clean(loads_a_row_beyond_all);
+  expect_clean(loads_a_row_that_is_the_last);
+  const model::Diagnosis diagnosis = expect_fault(Fault::global_out_of_bounds, loads_a_row_beyond_the_last);
+  EXPECT_THAT(diagnosis.message, HasSubstr("before the first byte of in"));
 }
 
 TEST(Machine, ASeedReplaysExactly) {

@@ -6,6 +6,7 @@
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/setmaxnreg.cuh"
+#include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 
 namespace tandem::testing {
@@ -35,6 +36,16 @@ TANDEM_DEVICE void exchange(const void* params, Sync&& sync) {
   storage().numbers[thread] = of(params).in[thread];
   sync();
   ptx::store_global(of(params).out + thread, storage().numbers[thread] + storage().numbers[(thread + 1) % 64]);
+}
+
+// A row of 64 numbers of 16 bits.
+TANDEM_DEVICE void load_row(const TensorMap& map, int row) {
+  init_barriers(1);
+  if (ptx::thread_index() == 0) {
+    ptx::mbarrier_arrive_expect_tx(storage().barriers[0], 128);
+    ptx::tma_load_4d(storage().numbers, map, storage().barriers[0], 0, row, 0, 0, ptx::CacheHint::evict_normal);
+  }
+  ptx::mbarrier_wait(storage().barriers[0], 0);
 }
 
 }  // namespace
@@ -189,5 +200,9 @@ void waits_for_bytes_of_nobody(const void*) {
   if (ptx::thread_index() == 0) ptx::mbarrier_arrive_expect_tx(storage().barriers[0], 4096);
   ptx::mbarrier_wait(storage().barriers[0], 0);
 }
+
+void loads_a_row_beyond_all(const void* params) { load_row(of(params).rows, 2); }
+void loads_a_row_beyond_the_last(const void* params) { load_row(of(params).last_rows, 4); }
+void loads_a_row_that_is_the_last(const void* params) { load_row(of(params).last_rows, 3); }
 
 }  // namespace tandem::testing

@@ -2,6 +2,8 @@
 // compiled as kernels and the tests.
 #pragma once
 
+#include "ptx/tensor_map.hpp"
+
 namespace tandem::testing {
 
 using SmallKernel = void (*)(const void* params);
@@ -9,6 +11,8 @@ using SmallKernel = void (*)(const void* params);
 struct SmallParams {
   float* out;       // 64 numbers
   const float* in;  // 64 numbers
+  // `in` as two rows of 64 16-bit numbers; and the same as the last two rows of four, of which the first two are no memory of the call.
+  TensorMap rows, last_rows;
 };
 
 // Shared memory of all of them, by offset: 256 floats, two barriers.
@@ -39,5 +43,8 @@ void barrier_without_a_partner(const void* params);
 void arrives_at_a_block_that_left(const void* params);  // cluster of two
 void cluster_handshake(const void* params);             // right, cluster of two
 void waits_for_bytes_of_nobody(const void* params);
+void loads_a_row_beyond_all(const void* params);        // right: 0
+void loads_a_row_beyond_the_last(const void* params);   // of a map that begins outside memory
+void loads_a_row_that_is_the_last(const void* params);  // right, of the same map
 
 }  // namespace tandem::testing
