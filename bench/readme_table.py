@@ -57,9 +57,9 @@ def table(records):
         mean, least = summary(other)
         lines.append(f"* {other['date'][:16].replace('T', ' ')} UTC: {mean:.3f}, least {least:.3f} ([record](bench/records/{other_path.name}))")
     host = record.get("host", {}).get("host") if record.get("host") else None
-    if host and record["sources_digest"] == sources_digest():  # the host's code is all of src/, not only what becomes a kernel
-        lines += ["", f"Host: {host['run_median_us']:.1f} µs a `run` once prepared, from C++ (the middle one of five processes, whose medians are {host['run_least_us']:.1f} to {host['run_most_us']:.1f}); first call {host['warm_prepare_ms']:.0f} ms with a warm kernel cache, "
-                      f"beside {host['warm_context_ms']:.0f} ms in which the driver makes its context."]
+    if host and "cuda_context_ms" in host and record["sources_digest"] == sources_digest():  # the host's code is all of src/, not only what becomes a kernel
+        lines += ["", f"Host: {host['run_median_us']:.1f} µs a `run` once prepared, from C++ (the middle one of five processes, whose medians are {host['run_least_us']:.1f} to {host['run_most_us']:.1f}); first call {host['first_call_warm_ms']:.0f} ms with a warm kernel cache, "
+                      f"in a process that has a CUDA context, which the driver takes {host['cuda_context_ms']:.0f} ms to make."]
     return "\n".join(lines)
 
 

@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "attention.hpp"
 #include "child.hpp"
+#include "cuda/device.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
 #include "values.hpp"
@@ -52,9 +54,19 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+// The CUDA context that a process with tensors on a GPU has before it calls us; null without a GPU.
+std::optional<cuda::PrimaryContext> cuda_context(int device) {
+  auto context = cuda::PrimaryContext::retain(device);
+  if (!context.ok()) return std::nullopt;
+  return std::move(context).value();
+}
+
 std::string first_call(const BackendChoice& choice, DataType dtype) {
   const AttentionInputs inputs = small_inputs(dtype);
   const HostTensor blank = make_tensor(inputs.q.shape, dtype, Layout::bshd);
+  const auto before = Clock::now();
+  const auto callers = cuda_context(choice.device);
+  const double cuda = milliseconds_since(before);
   const auto start = Clock::now();
   const Context context = choice.open();
   const double opened = milliseconds_since(start);
@@ -64,7 +76,7 @@ std::string first_call(const BackendChoice& choice, DataType dtype) {
   Attention attention(context, *memory, inputs, blank, true);
   attention.run();
   memory->synchronize();
-  return Json{{"backend", context.backend()}, {"total", milliseconds_since(start)}, {"context", opened}, {"prepare", prepared - opened}}.dump();
+  return Json{{"backend", context.backend()}, {"total", milliseconds_since(start)}, {"context", opened}, {"prepare", prepared - opened}, {"cuda", cuda}}.dump();
 }
 
 std::string prepared_calls(const BackendChoice& choice, DataType dtype) {
@@ -116,7 +128,8 @@ HostCost measure_host_cost(const BackendChoice& choice, DataType dtype) {
           .cold_ms = cold["total"].get<double>(),
           .warm_ms = warm["total"].get<double>(),
           .warm_context_ms = warm["context"].get<double>(),
-          .warm_prepare_ms = warm["prepare"].get<double>()};
+          .warm_prepare_ms = warm["prepare"].get<double>(),
+          .cuda_context_ms = warm["cuda"].get<double>()};
 }
 
 }  // namespace tandem::cli

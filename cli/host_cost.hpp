@@ -14,6 +14,7 @@ struct HostCost {
   double cold_ms = 0;                               // context, prepare and the first result, with an empty kernel cache
   double warm_ms = 0;                               // the same once the kernel is in the cache
   double warm_context_ms = 0, warm_prepare_ms = 0;  // parts of it
+  double cuda_context_ms = 0;                       // no part of it: the driver's, before a process can have tensors on a GPU
 };
 
 // Each first call is made in a process of its own, with a cache folder that is removed afterwards.

@@ -119,7 +119,7 @@ def test_bench_for_people(tandem):
 
 def test_bench_host(tandem):
     host = tandem.ok("bench", "--host", "--backend", "cpu", "--json").json["host"]
-    keys(host, "run_median_us", "run_p90_us", "run_least_us", "run_most_us", "first_call_cold_ms", "first_call_warm_ms", "warm_context_ms", "warm_prepare_ms")
+    keys(host, "run_median_us", "run_p90_us", "run_least_us", "run_most_us", "first_call_cold_ms", "first_call_warm_ms", "warm_context_ms", "warm_prepare_ms", "cuda_context_ms")
     assert host["run_median_us"] > 0
 
 
