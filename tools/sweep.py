@@ -131,18 +131,20 @@ def scores(records, key):
     """{seqlen: {candidate: mean of its rate over the best of its run}} and the candidates' descriptions. Those of records that are no candidates
     any more are left out, and so are runs that lack a schedule which another run has: what was best without it says nothing."""
     collected, specs = {}, {}
-    standing = {f"{fields} section_mb={section}": fields for fields, _ in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB}
+    standing = {f"{fields} section_mb={section}": (fields, why) for fields, why in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB}
     runs = [[point for point in record["sweep"] if (point["head_dim"], point["head_dim_v"], point["causal"]) == key] for record in records]
-    schedules = [{standing[name] for point in run for name in point["specs"] if name in standing} for run in runs]
+    schedules = [{standing[name][0] for point in run for name in point["specs"] if name in standing} for run in runs]
     for run, measured in zip(runs, schedules):
         if measured != set().union(*schedules):
             continue
         for point in run:
             names = [name for name in standing if name in point["specs"]]
             best = max(point["tflops"][name] for name in names)
-            specs.update({name: point["specs"][name] for name in names})
+            specs.update({name: {**point["specs"][name], "why": standing[name][1]} for name in names})
             for name in names:
                 collected.setdefault(point["seqlen"], {}).setdefault(name, []).append(point["tflops"][name] / best)
+    if not collected:
+        sys.exit(f"head dims {key[0]} and {key[1]}: none of these runs has all schedules that some of them have; sweep them again, in one run")
     return {n: {name: sum(v) / len(v) for name, v in found.items()} for n, found in sorted(collected.items())}, specs
 
 

@@ -7,7 +7,6 @@
 #include "forward/shipped_images.hpp"
 #include "machine/tensor_map.hpp"
 #include "plan/launch.hpp"
-#include "tile/swizzle.cuh"
 
 namespace tandem::model {
 namespace {
@@ -111,9 +110,6 @@ LaunchReport run_part(const ForwardLaunch& launch, const ForwardProblem& problem
   config.memory = &memory;
   config.seed = launch.seed;
   config.timed = launch.timed;
-  // The model's own shortcut: tiles wider than the tensors by whole chunks, which the backend for GPUs never takes.
-  const auto wider = [](int tile, std::int64_t columns) { return tile::chunks_of(tile) > tile::chunks_of(static_cast<int>(columns)); };
-  config.boxes_outside = wider(launch.spec.head_dim, problem.head_dim) || wider(launch.spec.head_dim_v, problem.head_dim_v);
   return tandem::model::launch(*launch.kernel, config);
 }
 

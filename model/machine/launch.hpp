@@ -45,7 +45,6 @@ struct LaunchConfig {
   std::size_t params_bytes = 0;
   GlobalMemory* memory = nullptr;
   std::uint64_t seed = 0;
-  bool boxes_outside = false;             // loads wholly outside a tensor may be made whatever its map begins with
   bool timed = false;                     // in the order of virtual time instead of a seed's: see timing.hpp
   std::uint64_t most_steps = 1ull << 32;  // of the scheduler and of threads: a kernel that spins takes all of them, an honest one a fraction
 };

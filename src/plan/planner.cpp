@@ -48,8 +48,13 @@ const TunedLine* tuned_line(const ForwardProblem& problem, const DeviceShape& de
   if (problem.batch_invariant || chosen == nullptr) return chosen;
   if (tiles_of(chosen->spec, problem) >= device.multiprocessors - problem.sm_margin) return chosen;
   for (const TunedLine& line : kTunedForward)
-    if (serves(line, problem) && line.head_dim == chosen->head_dim && line.spec.block_m() < chosen->spec.block_m()) chosen = &line;
+    if (serves(line, problem) && line.spec.block_m() < chosen->spec.block_m()) chosen = &line;
   return chosen;
+}
+
+// Of a spec that nobody has looked at what ptxas makes of: some registers stay free, more where windows keep ends at hand.
+bool has_registers_to_spare(const ForwardSpec& spec) {
+  return budget::register_ledger(spec).total() + (spec.local ? 10 : 4) <= budget::register_split(spec).consumer;
 }
 
 // Mean key blocks a tile.
@@ -130,8 +135,7 @@ ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
             spec.turns = warpgroups > 1 ? Turns::gemm_issue : Turns::none;
             // One warpgroup alone on a multiprocessor has nobody to hide its softmax behind.
             if (warpgroups * ctas < 2 || warpgroups * ctas > 3 || budget::broken_rule(spec) != nullptr) continue;
-            // Nobody has looked at what ptxas makes of it: some registers stay free, more where windows keep ends at hand.
-            if (budget::register_ledger(spec).total() + (spec.local ? 10 : 4) > budget::register_split(spec).consumer) continue;
+            if (!has_registers_to_spare(spec)) continue;
             const double cycles = predicted_cycles(spec, problem, device);
             if (cycles < best_cycles) {
               best = spec;
@@ -163,10 +167,13 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
     section_bytes = std::min<std::int64_t>(section_bytes, std::int64_t{line->section_mb} << 20);
     plan.reason = fmt::format("measured: {}", line->reason);
     plan.tuned = true;
+    // A mask adds to the registers of a thread, maybe too much for a tile that won without it: then Q stays in shared memory, or the model decides.
+    if (budget::broken_rule(plan.spec) != nullptr) {
+      plan.spec.q_in_registers = false;
+      plan.tuned = budget::broken_rule(plan.spec) == nullptr && has_registers_to_spare(plan.spec);
+    }
   }
-  // What a mask adds to the registers of a thread may be too much for the tile that won without it.
-  if (!plan.tuned || budget::broken_rule(plan.spec) != nullptr) {
-    plan.tuned = false;
+  if (!plan.tuned) {
     plan.spec = model_spec(problem, device);
     plan.reason = fmt::format("modelled: {:.0f} cycles a step, bound by {}", roofline(plan.spec).bound(), roofline(plan.spec).binding());
   }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -48,6 +49,17 @@ TEST(EmbeddedSources, AreTheFilesOfKernelsByteForByte) {
     EXPECT_EQ(files.at(path), text) << path << " differs: build again";
   }
   EXPECT_EQ(files.size(), on_disk.size());
+}
+
+TEST(EmbeddedSources, TheForwardKernelCanBeReadInOneSitting) {
+  std::map<std::string, std::ptrdiff_t> lines;
+  for (const auto& [path, text] : embedded())
+    if (path.starts_with("attention/") && path.ends_with(".cuh")) lines[path] = std::ranges::count(text, '\n');
+  EXPECT_LT(lines.at("attention/forward.cuh"), 500);
+  lines.erase("attention/prepare.cuh");  // another kernel
+  std::ptrdiff_t all = 0;
+  for (const auto& [path, count] : lines) all += count;
+  EXPECT_LT(all, 1500);
 }
 
 TEST(EmbeddedSources, IncludeNothingButEachOther) {
