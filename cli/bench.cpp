@@ -262,7 +262,7 @@ void add_bench(CLI::App& app, int& /*exit_code*/) {
   command->add_option("--dtype", options->dtype, "fp16, bf16, or on the CPU fp32")->check(CLI::IsMember({"fp16", "bf16", "fp32"}))->capture_default_str();
   command
       ->add_option("--spec", options->specs,
-                   "change fields of the chosen spec: \"block_n=96,turns=none\"; repeated: contenders side by side, \"\" for the plan's own")
+                   R"(change fields of the chosen spec: "block_n=96,turns=none"; repeated: contenders side by side, "" for the plan's own)")
       ->allow_extra_args(false);
   command->add_option("--rounds", options->rounds, "rounds to take the median of")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--min-ms", options->min_ms, "time that a contender runs in a round")->check(CLI::NonNegativeNumber)->capture_default_str();
