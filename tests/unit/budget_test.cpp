@@ -227,44 +227,5 @@ TEST(TunedTable, EveryLineIsReachedByTheProblemsItIsFor) {
   }
 }
 
-TEST(TunedTable, AMaskWhoseRegistersQHasTakesThemAndKeepsTheTile) {
-  for (const int head_dim : {72, 80})
-    for (const bool causal : {false, true})
-      for (const bool softcap : {false, true}) {
-        ForwardProblem problem{.type = ElementType::bf16,
-                               .batch = 8,
-                               .seqlen_q = 2048,
-                               .seqlen_k = 2048,
-                               .num_heads = 26,
-                               .num_heads_kv = 26,
-                               .head_dim = head_dim,
-                               .head_dim_v = head_dim};
-        problem.causal = causal;
-        problem.softcap = softcap;
-        if (!softcap) problem.window_left = 1024;
-        const auto plan = plan_forward(problem, {});
-        ASSERT_TRUE(plan.ok()) << plan.status().message();
-        EXPECT_TRUE(plan.value().tuned) << to_text(plan.value().spec);
-        EXPECT_EQ(plan.value().spec.block_m(), 192) << to_text(plan.value().spec);
-        EXPECT_FALSE(plan.value().spec.q_in_registers) << to_text(plan.value().spec);
-      }
-}
-
-TEST(TunedTable, FewTilesGetTheSmallestOfTheirHeadDim) {
-  for (const int head_dim : {72, 80, 88, 96}) {
-    const auto plan = plan_forward({.type = ElementType::bf16,
-                                    .batch = 1,
-                                    .seqlen_q = 2048,
-                                    .seqlen_k = 2048,
-                                    .num_heads = 8,
-                                    .num_heads_kv = 8,
-                                    .head_dim = head_dim,
-                                    .head_dim_v = head_dim},
-                                   {});
-    ASSERT_TRUE(plan.ok());
-    EXPECT_EQ(plan.value().spec.block_m(), 128) << head_dim;
-  }
-}
-
 }  // namespace
 }  // namespace tandem

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <limits>
 
 #include "attention/budget.hpp"
@@ -241,6 +241,33 @@ TEST(PlannerOverride, IsRefusedWithTheSentenceOfTheParser) {
   const auto plan = plan_forward(problem(128, 128), {}, "block_n=wide");
   ASSERT_FALSE(plan.ok());
   EXPECT_THAT(plan.status().message(), HasSubstr("'wide'"));
+}
+
+TEST(Planner, AMaskTakesTheRegistersOfQAndKeepsTheTile) {
+  for (const int head_dim : {72, 80})
+    for (const bool causal : {false, true})
+      for (const bool softcap : {false, true}) {
+        ForwardProblem masked = problem(head_dim, head_dim, causal);
+        masked.batch = 8;
+        masked.softcap = softcap;
+        if (!softcap) masked.window_left = 1024;
+        const auto plan = plan_forward(masked, {});
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        EXPECT_TRUE(plan.value().tuned) << to_text(plan.value().spec);
+        EXPECT_EQ(plan.value().spec.block_m(), 192) << to_text(plan.value().spec);
+        EXPECT_FALSE(plan.value().spec.q_in_registers) << to_text(plan.value().spec);
+      }
+}
+
+TEST(Planner, FewTilesGetTheSmallestThatServeTheirHeadDim) {
+  for (const int head_dim : {72, 80, 88, 96}) {
+    ForwardProblem few = problem(head_dim, head_dim);
+    few.batch = 1;
+    few.num_heads = 4;
+    const auto plan = plan_forward(few, {});
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ(plan.value().spec.block_m(), 128) << head_dim;
+  }
 }
 
 }  // namespace
