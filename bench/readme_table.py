@@ -103,7 +103,7 @@ def masks_table():
     runs = [record for _, record in records_of("forward", 36) if record["sources_digest"] == newest and record.get("masks")]
     if not runs:
         return ""
-    lines = ["", "Ragged batches and masks at head dim 128, rates by the pairs of query and key that are seen, as a share of the dense kernel's timed beside them; in "
+    lines = ["", "Ragged batches and masks, at head dim 128 where none is named, rates by the pairs of query and key that are seen, as a share of the dense kernel's timed beside them; in "
              f"{len(runs)} run{'s' if len(runs) > 1 else ''}:", "", "| | beside | " + " | ".join(run["date"][11:16] for run in runs) + " |", "|---" * (2 + len(runs)) + "|"]
     for row in runs[-1]["masks"]["rows"]:
         if row["against"]:

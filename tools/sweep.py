@@ -38,6 +38,7 @@ FEW_ROWS = "128 rows a tile waste less on the diagonal than 192"
 Q_REGISTERS = "Q in registers saves a fifth of the shared-memory reads"
 STAGED = "O leaves under the next tile, through a buffer that narrower blocks leave room for"
 NEXT_Q = "the next tile's Q comes under this one"
+THIRD = "a third stage evens out the loads"
 WIDEST = "the widest block that shared memory leaves room for"
 # Fields not named are ForwardSpec's defaults: the candidates do not depend on the table that they replace.
 DEFAULTS = ("consumer_warpgroups=2,stages=2,q_buffers=1,ctas_per_sm=1,cluster=1,overlap=true,q_in_registers=false,lazy_rescale=true,turns=gemm_issue,"
@@ -51,13 +52,16 @@ CANDIDATES = {
                (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
                (f"block_n=80,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue")],
     # Heads whose rows end inside a 32-byte sector load slower, Q above all.
-    (72, 72): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192),
-               (f"block_n=96,{THREE},{OWN}", ROWS_192_Q)],
-    (80, 80): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192),
-               (f"block_n=96,{THREE},{OWN}", ROWS_192_Q)],
-    (88, 88): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192),
-               (f"block_n=96,{THREE},q_buffers=2", f"{ROWS_192}; {NEXT_Q}"), (f"block_n=80,{THREE},{OWN}", ROWS_192_Q)],
-    (96, 96): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=96,{THREE},output_stage=own", ROWS_192)],
+    (72, 72): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},{OWN}", ROWS_192_Q),
+               (f"block_n=96,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}"), (f"block_n=112,{THREE},stages=3", f"{ROWS_192}; {THIRD}")],
+    (80, 80): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},{OWN}", ROWS_192_Q),
+               (f"block_n=96,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}")],
+    (88, 88): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=112,{THREE},output_stage=own", ROWS_192),
+               (f"block_n=96,{THREE},q_buffers=2", f"{ROWS_192}; {NEXT_Q}"), (f"block_n=80,{THREE},{OWN}", ROWS_192_Q),
+               (f"block_n=80,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}")],
+    (96, 96): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=112,{THREE},output_stage=own", ROWS_192),
+               (f"block_n=96,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},q_buffers=2", f"{ROWS_192}; {NEXT_Q}"),
+               (f"block_n=80,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}")],
     (112, 112): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE), (f"block_n=96,{THREE}", ROWS_192),
                  (f"block_n=96,{THREE},q_buffers=2", NEXT_Q)],
     (128, 128): [(f"block_n=128,{OWN}", Q_REGISTERS), (f"block_n=128,turns=none,{OWN}", FREE)],

@@ -1,6 +1,7 @@
 // What a multiprocessor of Hopper has, and what a spec takes of it. Plain C++20: the planner prints it, the kernel asserts it.
 #pragma once
 #include "attention/spec.hpp"
+#include "tile/layout.hpp"
 
 namespace tandem::budget {
 
@@ -61,9 +62,7 @@ constexpr RegisterLedger register_ledger(const ForwardSpec& spec) {
           26 + (spec.local ? 10 : 0) + (spec.softcap ? 11 : 0) + (spec.ragged ? 2 : 0)};
 }
 
-constexpr int padded_columns(int columns) { return (columns + 63) / 64 * 64; }
-
-// Bytes of shared memory by what they hold. Tiles are chunks of 64 columns, so a width is rounded up to them.
+// Bytes of shared memory by what they hold. Widths are rounded up as tile/layout.hpp says.
 struct SharedLedger {
   int q = 0, k = 0, v = 0, output = 0, barriers = 0;
   constexpr int total() const { return q + k + v + output + barriers; }
@@ -71,10 +70,10 @@ struct SharedLedger {
 
 constexpr SharedLedger shared_ledger(const ForwardSpec& spec) {
   SharedLedger ledger;
-  ledger.q = spec.q_buffers * spec.block_m() * padded_columns(spec.head_dim) * 2;
-  ledger.k = spec.stages * spec.block_n * padded_columns(spec.head_dim) * 2;
-  ledger.v = spec.stages * spec.block_n * padded_columns(spec.head_dim_v) * 2;
-  ledger.output = spec.output_stage == OutputStage::own ? spec.block_m() * padded_columns(spec.head_dim_v) * 2 : 0;
+  ledger.q = spec.q_buffers * tile::tile_bytes(spec.block_m(), spec.head_dim);
+  ledger.k = spec.stages * tile::narrowed_tile_bytes(spec.block_n, spec.head_dim);
+  ledger.v = spec.stages * tile::tile_bytes(spec.block_n, spec.head_dim_v);
+  ledger.output = spec.output_stage == OutputStage::own ? tile::tile_bytes(spec.block_m(), spec.head_dim_v) : 0;
   ledger.barriers = 1024;  // mbarriers and the tile ring, in one 1024-byte line that keeps the struct's size a multiple of its alignment
   return ledger;
 }
@@ -100,7 +99,7 @@ constexpr const char* broken_rule(const ForwardSpec& spec) {
   if (spec.ragged && (spec.cluster != 1 || spec.scheduler != Scheduler::dynamic_persistent)) return "ragged needs cluster 1 and scheduler dynamic_persistent";
   if (spec.local && spec.cluster != 1) return "local needs cluster 1: the tiles of a pair see different keys";
   if (spec.turns != Turns::none && spec.consumer_warpgroups < 2) return "turns need at least two consumer warpgroups";
-  if (spec.output_stage == OutputStage::q_buffer && padded_columns(spec.head_dim_v) > padded_columns(spec.head_dim))
+  if (spec.output_stage == OutputStage::q_buffer && tile::padded_columns(spec.head_dim_v) > tile::padded_columns(spec.head_dim))
     return "output_stage q_buffer needs a head_dim_v no wider than head_dim";
   // ptxas compiles for the registers at launch, and an instruction that writes N / 2 accumulators has to fit them.
   if ((spec.head_dim_v > spec.block_n ? spec.head_dim_v : spec.block_n) / 2 + kRegistersBesideAccumulators > register_split(spec).launch)

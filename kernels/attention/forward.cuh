@@ -85,24 +85,27 @@ class Producer {
   }
 
   TANDEM_DEVICE void load_k(int n_block, int kv_head, const SequenceRows& keys) {
-    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k_map, n_block, kv_head, keys);
+    constexpr bool kNarrow = tile::has_narrow_chunk(kSpec.head_dim);
+    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k_map, kNarrow ? params_.k_last_map : params_.k_map, n_block, kv_head, keys);
   }
 
   TANDEM_DEVICE void load_v(int n_block, int kv_head, const SequenceRows& keys) {
-    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v_map, n_block, kv_head, keys);
+    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v_map, params_.v_map, n_block, kv_head, keys);
   }
 
+  // `last`: the map of the last chunk.
   template <int kBytes>
-  TANDEM_DEVICE void load_block(tile::Ring<kSpec.stages>& ring, tile::RingPosition<kSpec.stages>& at, unsigned char* destination, const TensorMap& map,
-                                int n_block, int kv_head, const SequenceRows& keys) {
-    constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_n);
+  TANDEM_DEVICE void load_block(tile::Ring<kSpec.stages>& ring, tile::RingPosition<kSpec.stages>& at, unsigned char* destination, const TensorMap& whole,
+                                const TensorMap& last, int n_block, int kv_head, const SequenceRows& keys) {
+    constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_n), kChunks = (kBytes + kChunkBytes - 1) / kChunkBytes;
     ring.acquire(at);
     timeline_.mark(TimelineEvent::load_acquired);
     if (ptx::elect_one()) {
       ring.expect(at, kBytes);
       const int row = n_block * kSpec.block_n;
 #pragma unroll
-      for (int chunk = 0; chunk < kBytes / kChunkBytes; ++chunk) {
+      for (int chunk = 0; chunk < kChunks; ++chunk) {
+        const TensorMap& map = chunk + 1 < kChunks ? whole : last;
         if constexpr (kSpec.cluster == 1)
           load_rows<kSpec>(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, keys, row, kv_head,
                            ptx::CacheHint::evict_last);
@@ -174,6 +177,9 @@ class Consumer {
   }
 
  private:
+  // Q's descriptor lives as long as its tile. Where a tile has two loops ptxas keeps it in an ordinary register, and each WGMMA of QK gets an R2UR; making
+  // it uniform anew costs a shuffle a step, which three warpgroups hide.
+  static constexpr bool kUniformInStep = kSpec.causal && kSpec.consumer_warpgroups == 3 && !kSpec.q_in_registers;
   static constexpr bool kOutputInQ = kSpec.output_stage == OutputStage::q_buffer;
   static constexpr int kTurnThreads = 256;  // the warpgroup that takes a turn and the one that gives it
   using QPosition = tile::RingPosition<kSpec.q_buffers>;
@@ -205,7 +211,13 @@ class Consumer {
   TANDEM_DEVICE QPosition begin_tile() {
     const QPosition q = q_at_;
     q_stage_ = q.stage;
-    if constexpr (!kSpec.q_in_registers) q_descriptor_ = uniform(tile::descriptor_k_major(s_.q[q.stage] + warpgroup_ * 64 * tile::kRowBytes));
+    if constexpr (!kSpec.q_in_registers) {
+      q_descriptor_ = tile::descriptor_k_major(s_.q[q.stage] + warpgroup_ * 64 * tile::kRowBytes);
+      if constexpr (kUniformInStep)
+        q_descriptor_.low += ptx::lane_index();
+      else
+        q_descriptor_ = uniform(q_descriptor_);
+    }
     s_.q_ring.wait(q);
     if constexpr (kSpec.q_in_registers) {
       const int lane = ptx::lane_index(), row = row_in_tile() + lane % 16;
@@ -341,16 +353,17 @@ class Consumer {
   // ---- GEMMs
 
   TANDEM_DEVICE void issue_qk() {
-    const ptx::SmemDescriptor k_stage = uniform(k_descriptor_.advanced(k_at_.stage * Storage::kKBytes));
+    const ptx::SmemDescriptor k_stage = uniform(k_descriptor_.advanced(k_at_.stage * Storage::kKStageBytes));
+    const ptx::SmemDescriptor q_tile = kUniformInStep ? uniform(q_descriptor_) : q_descriptor_;
     s_.k_ring.wait(k_at_);
     ptx::wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kQkSteps; ++k) {
-      const ptx::SmemDescriptor k_operand = k_stage.advanced(tile::k_step_bytes<kBlockN>(k));
+      const ptx::SmemDescriptor k_operand = tile::narrowed_k_step<kBlockN, kSpec.head_dim>(k_stage, k);
       if constexpr (kSpec.q_in_registers)
         ptx::wgmma_rs<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, r_q_[k], k_operand, k > 0);
       else
-        ptx::wgmma_ss<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, q_descriptor_.advanced(tile::k_step_bytes<kSpec.block_m()>(k)), k_operand, k > 0);
+        ptx::wgmma_ss<kSpec.dtype, kBlockN, ptx::Major::k>(r_s_, q_tile.advanced(tile::k_step_bytes<kSpec.block_m()>(k)), k_operand, k > 0);
     }
     ptx::wgmma_commit_group();
     timeline_.mark(TimelineEvent::qk_issued);
@@ -413,7 +426,7 @@ class Consumer {
   tile::RingPosition<kSpec.stages> k_at_, v_at_;
   tile::RingPosition<kTileSlots> tile_at_;
   int q_stage_ = 0;                   // where the Q of the current tile lies
-  ptx::SmemDescriptor q_descriptor_;  // of it
+  ptx::SmemDescriptor q_descriptor_;  // of it; with kUniformInStep in lane 0
   bool accumulate_ = false;           // false until the first PV of a tile, which starts O at zero
 
   float r_s_[kBlockN / 2];                           // S, then exps

@@ -54,6 +54,7 @@ constexpr float kGentle = 0.35f, kCubic = -0.3203f;
 
 struct ForwardParams {
   TensorMap q_map, k_map, v_map, out_map;  // boxes: 64 columns x the tile's rows; out: 64 columns x 16 rows
+  TensorMap k_last_map;                    // of K's last chunk, where that is narrow
   StridedTensor q, k, v, out;
   float* lse;                                   // null: not wanted
   long long lse_stride_batch, lse_stride_head;  // elements

@@ -1,22 +1,21 @@
-// How a tile lies in shared memory: chunks of 64 columns (128 bytes), each [rows][64] with the 128-byte swizzle that TMA writes and WGMMA
-// reads: the 16-byte piece `p` of row `r` stands at piece p ^ (r % 8). A chunk starts at a multiple of 1024 bytes.
+// How a tile lies in shared memory: chunks (layout.hpp) of rows that TMA writes and WGMMA reads swizzled. Of a chunk of 64 columns, 128 bytes a row, the
+// 16-byte piece `p` of row `r` stands at piece p ^ (r % 8); rows of a narrower one lie closer, and the same bits of the address are exchanged. A chunk
+// starts at a multiple of 1024 bytes, a narrower one at one of 2048.
 #pragma once
 #include "ptx/smem_desc.cuh"
+#include "tile/layout.hpp"
 
 namespace tandem::tile {
 
-constexpr int kChunkColumns = 64;
 constexpr int kRowBytes = 128;
 
-constexpr int chunks_of(int columns) { return (columns + kChunkColumns - 1) / kChunkColumns; }
 constexpr int chunk_bytes(int rows) { return rows * kRowBytes; }
-constexpr int tile_bytes(int rows, int columns) { return chunks_of(columns) * chunk_bytes(rows); }
 
 // Byte offset of the 16-byte piece `piece` (0..7) of row `row` inside a chunk.
 TANDEM_DEVICE u32 swizzled_offset(int row, int piece) { return static_cast<u32>(row * kRowBytes + ((piece ^ (row & 7)) << 4)); }
 
 // Operand whose contiguous index is k (Q, K): 8 rows are 1024 bytes apart from the next 8; the leading offset is not used by this layout.
-TANDEM_DEVICE ptx::SmemDescriptor descriptor_k_major(const void* tile) { return ptx::smem_descriptor_128b(tile, 16, 1024); }
+TANDEM_DEVICE ptx::SmemDescriptor descriptor_k_major(const void* tile) { return ptx::smem_descriptor<ptx::Swizzle::bytes_128>(tile, 16, 1024); }
 
 // Offset of columns 16 k .. 16 k + 15 of such an operand.
 template <int kRows>
@@ -24,10 +23,20 @@ constexpr u32 k_step_bytes(int k) {
   return static_cast<u32>((k / 4) * chunk_bytes(kRows) + (k % 4) * 32);
 }
 
+// Columns 16 k .. 16 k + 15 of such an operand with kColumns columns, of which the last chunk is narrow.
+template <int kRows, int kColumns>
+TANDEM_DEVICE ptx::SmemDescriptor narrowed_k_step(ptx::SmemDescriptor tile, int k) {
+  constexpr int kLastRowBytes = last_chunk_columns(kColumns) * 2;
+  constexpr ptx::Swizzle kLastSwizzle = kLastRowBytes == 128 ? ptx::Swizzle::bytes_128 : kLastRowBytes == 64 ? ptx::Swizzle::bytes_64 : ptx::Swizzle::bytes_32;
+  ptx::SmemDescriptor step = tile.advanced(k_step_bytes<kRows>(k));
+  if (k / 4 == chunks_of(kColumns) - 1) step.high = ptx::descriptor_layout<kLastSwizzle>(8 * kLastRowBytes);
+  return step;
+}
+
 // Operand whose contiguous index is n (V): the leading offset goes from chunk to chunk, the stride offset from 8 rows to the next 8.
 template <int kRows>
 TANDEM_DEVICE ptx::SmemDescriptor descriptor_n_major(const void* tile) {
-  return ptx::smem_descriptor_128b(tile, chunk_bytes(kRows), 1024);
+  return ptx::smem_descriptor<ptx::Swizzle::bytes_128>(tile, chunk_bytes(kRows), 1024);
 }
 
 // Offset of rows 16 k .. 16 k + 15 of such an operand.

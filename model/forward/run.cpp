@@ -16,7 +16,7 @@ DecodedMap decoded(const TensorMapRequest& request) {
   map.base = static_cast<const unsigned char*>(request.base);
   map.rank = static_cast<int>(request.rank);
   map.element_bytes = 2;
-  map.swizzle = Swizzle::bytes128;
+  map.swizzle = request.swizzle_bytes() == 32 ? Swizzle::bytes32 : request.swizzle_bytes() == 64 ? Swizzle::bytes64 : Swizzle::bytes128;
   map.stride_bytes[0] = 2;
   for (std::size_t i = 0; i < request.rank; ++i) {
     map.extent[i] = request.extent[i];
@@ -79,6 +79,7 @@ LaunchReport run_part(const ForwardLaunch& launch, const ForwardProblem& problem
   params.k_map = encode(decoded(maps.k));
   params.v_map = encode(decoded(maps.v));
   params.out_map = encode(decoded(maps.out));
+  if (maps.k_last.needed()) params.k_last_map = encode(decoded(maps.k_last));
 
   GlobalMemory memory;
   memory.add(global("q", call.q, "query", GlobalAccess::read_only));

@@ -12,7 +12,7 @@ struct EncodedMap {
   TensorMap map{};
 };
 
-// Makes `encoded` the map of `request`. One that differs in its address alone is moved there, at a tenth of the cost of a new one.
+// Makes `encoded` the map of `request`, if it is needed. One that differs in its address alone is moved there, at a tenth of the cost of a new one.
 // A context must be current: the driver checks the address against it.
 Status encode(const Driver& driver, const TensorMapRequest& request, EncodedMap& encoded);
 

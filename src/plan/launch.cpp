@@ -36,7 +36,7 @@ TensorMapRequest dense_map(const Tensor& tensor, DType type, int box_rows) {
     map.extent[i] = static_cast<std::uint64_t>(tensor.shape[axis_of[i]]);
     if (i > 0) map.stride_bytes[i - 1] = stride_bytes(tensor, axis_of[i]);
   }
-  map.box = {64, static_cast<std::uint32_t>(box_rows), 1, 1, 1};
+  map.box = {tile::kChunkColumns, static_cast<std::uint32_t>(box_rows), 1, 1, 1};
   map.l2_bytes = l2_bytes(map);
   return map;
 }
@@ -127,8 +127,11 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
 
 TensorMapRequests make_tensor_maps(const ForwardSpec& spec, const ForwardProblem& problem, const ForwardCall& call) {
   const auto map_of = spec.ragged ? ragged_map : dense_map;
-  TensorMapRequests maps{map_of(call.q, spec.dtype, spec.block_m()), map_of(call.k, spec.dtype, spec.block_n), map_of(call.v, spec.dtype, spec.block_n),
-                         map_of(call.out, spec.dtype, 16)};
+  TensorMapRequests maps{map_of(call.q, spec.dtype, spec.block_m()),
+                         map_of(call.k, spec.dtype, spec.block_n),
+                         map_of(call.v, spec.dtype, spec.block_n),
+                         map_of(call.out, spec.dtype, 16),
+                         {}};
   if (problem.seqlen_k == 0 || problem.batch_of_k() == 0) {
     // No keys: the kernel masks the one block that it visits. It has to be read from somewhere, and Q is there.
     maps.k = dense_map(call.q, spec.dtype, spec.block_n);
@@ -136,6 +139,10 @@ TensorMapRequests make_tensor_maps(const ForwardSpec& spec, const ForwardProblem
     maps.k.extent = {8, 1, 1, 1, 1};
     maps.k.stride_bytes = {16, 16, 16, 16};
     maps.v = maps.k;
+  }
+  if (tile::has_narrow_chunk(spec.head_dim)) {
+    maps.k_last = maps.k;
+    maps.k_last.box[0] = static_cast<std::uint32_t>(tile::last_chunk_columns(spec.head_dim));
   }
   return maps;
 }

@@ -11,7 +11,7 @@
 namespace tandem {
 
 // What cuTensorMapEncodeTiled takes: coordinates (column, row, head, batch), of ragged tensors (column, row, head, end, batch) as
-// attention/sequence.cuh says; 128-byte swizzle, zeros outside the tensor.
+// attention/sequence.cuh says; the swizzle is as wide as a row of the box, zeros stand for what is outside the tensor.
 struct TensorMapRequest {
   const void* base = nullptr;
   DType type = DType::bf16;
@@ -20,6 +20,9 @@ struct TensorMapRequest {
   std::array<std::uint64_t, 4> stride_bytes{};  // of all axes but the first; multiples of 16
   std::array<std::uint32_t, 5> box{};           // elements
   int l2_bytes = 128;                           // that a load brings into the L2 cache at least: 128 or 256
+
+  bool needed() const { return box[0] != 0; }
+  int swizzle_bytes() const { return static_cast<int>(box[0]) * 2; }
 
   bool operator==(const TensorMapRequest&) const = default;
   // Whether the two differ at most in their address.
@@ -42,6 +45,7 @@ struct LaunchGeometry {
 
 struct TensorMapRequests {
   TensorMapRequest q, k, v, out;
+  TensorMapRequest k_last;  // not needed where K's last chunk is as wide as the others
 };
 
 // `multiprocessors` of the device; `l2_bytes` that K and V of a section of heads may fill.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "attention/budget.hpp"
 #include "plan/roofline.hpp"
@@ -55,6 +56,26 @@ const TunedLine* tuned_line(const ForwardProblem& problem, const DeviceShape& de
 // Of a spec that nobody has looked at what ptxas makes of: some registers stay free, more where windows keep ends at hand.
 bool has_registers_to_spare(const ForwardSpec& spec) {
   return budget::register_ledger(spec).total() + (spec.local ? 10 : 4) <= budget::register_split(spec).consumer;
+}
+
+// A schedule of the table with the problem's own type, width and mask. A mask adds to the registers of a thread, maybe too much for a tile that won without
+// it: then Q stays in shared memory, or the tile does not serve.
+std::optional<ForwardSpec> adapted(const ForwardSpec& measured, const ForwardSpec& base) {
+  ForwardSpec spec = measured;
+  spec.dtype = base.dtype;
+  spec.head_dim_v = base.head_dim_v;
+  spec.local = base.local;
+  spec.softcap = base.softcap;
+  spec.ragged = base.ragged;
+  // With O of 256 columns, ends of windows and of sequences together leave registers for 64 keys: at 80 ptxas spills.
+  if (base.local && base.ragged && base.head_dim_v > 192) spec.block_n = std::min(spec.block_n, 64);
+  // With a softcap the softmax is longer than the GEMMs of the other warpgroup: nobody waits for a turn. Measured: at head dim 128 turns cost 2 %,
+  // from 192 on, where the GEMMs are longer, they gain as much.
+  if (spec.softcap_binds()) spec.turns = Turns::none;
+  if (budget::broken_rule(spec) == nullptr) return spec;
+  spec.q_in_registers = false;
+  if (budget::broken_rule(spec) == nullptr && has_registers_to_spare(spec)) return spec;
+  return std::nullopt;
 }
 
 // Mean key blocks a tile.
@@ -153,24 +174,15 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
   const ForwardSpec base = base_spec(problem);
   std::int64_t section_bytes = device.section_bytes;
   if (const TunedLine* line = tuned_line(problem, device)) {
-    plan.spec = line->spec;
-    plan.spec.dtype = base.dtype;
-    plan.spec.head_dim_v = base.head_dim_v;
-    plan.spec.local = base.local;
-    plan.spec.softcap = base.softcap;
-    plan.spec.ragged = base.ragged;
-    // With O of 256 columns, ends of windows and of sequences together leave registers for 64 keys: at 80 ptxas spills.
-    if (base.local && base.ragged && base.head_dim_v > 192) plan.spec.block_n = std::min(plan.spec.block_n, 64);
-    // With a softcap the softmax is longer than the GEMMs of the other warpgroup: nobody waits for a turn. Measured: at head dim 128 turns cost 2 %,
-    // from 192 on, where the GEMMs are longer, they gain as much.
-    if (plan.spec.softcap_binds()) plan.spec.turns = Turns::none;
-    section_bytes = std::min<std::int64_t>(section_bytes, std::int64_t{line->section_mb} << 20);
-    plan.reason = fmt::format("measured: {}", line->reason);
-    plan.tuned = true;
-    // A mask adds to the registers of a thread, maybe too much for a tile that won without it: then Q stays in shared memory, or the model decides.
-    if (budget::broken_rule(plan.spec) != nullptr) {
-      plan.spec.q_in_registers = false;
-      plan.tuned = budget::broken_rule(plan.spec) == nullptr && has_registers_to_spare(plan.spec);
+    std::optional<ForwardSpec> spec = adapted(line->spec, base);
+    // A tile that leaves no room for the mask: another one of this head dim does as a rule, measured at other lengths.
+    for (const TunedLine& other : kTunedForward)
+      if (!spec && serves(other, problem) && (spec = adapted(other.spec, base))) line = &other;
+    if (spec) {
+      plan.spec = *spec;
+      section_bytes = std::min<std::int64_t>(section_bytes, std::int64_t{line->section_mb} << 20);
+      plan.reason = fmt::format("measured: {}", line->reason);
+      plan.tuned = true;
     }
   }
   if (!plan.tuned) {

@@ -40,7 +40,7 @@ Roofline roofline(const ForwardSpec& spec) {
   // A WGMMA reads B once, and A unless it is in registers; K and V arrive once for all warpgroups.
   const double q_reads = spec.q_in_registers ? 0.0 : warpgroups * 64 * d * 2;
   const double kv_reads = warpgroups * n * (d + dv) * 2;
-  const double arrivals = n * (budget::padded_columns(spec.head_dim) + budget::padded_columns(spec.head_dim_v)) * 2;
+  const double arrivals = n * (tile::narrowed_columns(spec.head_dim) + tile::padded_columns(spec.head_dim_v)) * 2;
   roof.shared = (q_reads + kv_reads + arrivals) / 128;
   return roof;
 }

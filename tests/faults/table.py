@@ -17,13 +17,15 @@ SPECS = {
     "short": "{.head_dim = 64, .head_dim_v = 64, .block_n = 64, .q_buffers = 2, .turns = tandem::Turns::none}",
     # a softcap, whose smaller scores take another way than its larger ones
     "capped": "{.head_dim = 64, .head_dim_v = 64, .softcap = true, .block_n = 48, .turns = tandem::Turns::none}",
+    # a last chunk of K that is narrower than the others
+    "narrow": "{.head_dim = 80, .head_dim_v = 80, .block_n = 64, .turns = tandem::Turns::none}",
     # two blocks load K and V for each other
     "cluster": "{.head_dim = 128, .head_dim_v = 128, .consumer_warpgroups = 1, .block_n = 64, .cluster = 2, .turns = tandem::Turns::none,"
     " .scheduler = tandem::Scheduler::static_persistent}",
 }
 
 # Queries and keys: they end inside a tile.
-SHAPES = {"own": (150, 150), "registers": (150, 150), "q_buffer": (150, 150), "short": (200, 50), "capped": (70, 150), "cluster": (150, 150)}
+SHAPES = {"own": (150, 150), "registers": (150, 150), "q_buffer": (150, 150), "short": (200, 50), "capped": (70, 150), "narrow": (70, 150), "cluster": (150, 150)}
 
 FORWARD = "attention/forward.cuh"
 EPILOGUE = "attention/epilogue.cuh"
@@ -97,12 +99,12 @@ FAULTS = [
     ("o_rescaled_in_flight", "registers", FORWARD, "softmax_.rescale(r_o_);\n      issue_pv();  // in flight: QK, PV of the block before",
      "issue_pv();\n      softmax_.rescale(r_o_);", [("accumulator_in_flight", "accumulator")]),
     ("descriptor_step_too_long", "own", SWIZZLE, "(k % 4) * 32", "(k % 4) * 64", [("descriptor", "operand B"), ("operand_layout", "k[")]),
-    ("descriptor_stride_too_short", "registers", SWIZZLE, "ptx::smem_descriptor_128b(tile, 16, 1024)", "ptx::smem_descriptor_128b(tile, 16, 512)",
+    ("descriptor_stride_too_short", "registers", SWIZZLE, "ptx::smem_descriptor<ptx::Swizzle::bytes_128>(tile, 16, 1024)", "ptx::smem_descriptor<ptx::Swizzle::bytes_128>(tile, 16, 512)",
      [("operand_layout", "q["), ("operand_layout", "k[")]),
-    ("descriptor_leading_offset_wrong", "registers", SWIZZLE, "ptx::smem_descriptor_128b(tile, chunk_bytes(kRows), 1024)",
-     "ptx::smem_descriptor_128b(tile, chunk_bytes(kRows) / 2, 1024)", [("operand_layout", "v[")]),
-    ("q_and_k_at_different_columns", "registers", FORWARD, "q_descriptor_.advanced(tile::k_step_bytes<kSpec.block_m()>(k))",
-     "q_descriptor_.advanced(tile::k_step_bytes<kSpec.block_m()>(k ^ 1))", [("operand_layout", "k[")]),
+    ("descriptor_leading_offset_wrong", "registers", SWIZZLE, "ptx::smem_descriptor<ptx::Swizzle::bytes_128>(tile, chunk_bytes(kRows), 1024)",
+     "ptx::smem_descriptor<ptx::Swizzle::bytes_128>(tile, chunk_bytes(kRows) / 2, 1024)", [("operand_layout", "v[")]),
+    ("q_and_k_at_different_columns", "registers", FORWARD, "q_tile.advanced(tile::k_step_bytes<kSpec.block_m()>(k))",
+     "q_tile.advanced(tile::k_step_bytes<kSpec.block_m()>(k ^ 1))", [("operand_layout", "k[")]),
     ("v_taken_as_k_major", "own", FORWARD, "kSpec.head_dim_v, ptx::Major::mn>", "kSpec.head_dim_v, ptx::Major::k>",
      [("operand_layout", "v["), ("shared_out_of_bounds", "v["), ("wrong_result", "out")]),
     # ---- layout
@@ -116,6 +118,10 @@ FAULTS = [
      "                           ptx::CacheHint::evict_last);",
      "load_rows<kSpec>(destination + chunk * 2 * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, keys, row, kv_head,"
      " ptx::CacheHint::evict_last);", [("race", "k["), ("race", "v["), ("uninitialised_read", "k["), ("uninitialised_read", "v[")]),
+    ("narrow_chunk_read_as_a_wide_one", "narrow", SWIZZLE, "if (k / 4 == chunks_of(kColumns) - 1) step.high = ptx::descriptor_layout<kLastSwizzle>(8 * kLastRowBytes);",
+     "", [("operand_layout", "k["), ("shared_out_of_bounds", "k[")]),
+    ("narrow_chunk_loaded_by_the_map_of_wide_ones", "narrow", FORWARD, "kNarrow ? params_.k_last_map : params_.k_map", "params_.k_map",
+     [("shared_out_of_bounds", "k[")]),
     ("matrix_row_misaligned", "own", EPILOGUE, "ptx::stmatrix_x4(base + (pair / 8)", "ptx::stmatrix_x4(base + 8 + (pair / 8)", [("misaligned", "shared memory")]),
     # ---- turns and registers
     ("turn_given_to_the_wrong_warpgroup", "own", FORWARD, "give_turn_to(warpgroup_ + 1 == kSpec.consumer_warpgroups ? 0 : warpgroup_ + 1);",

@@ -57,13 +57,18 @@ TEST(RegisterSplit, NeverHandsOutMoreThanTheLaunchLeft) {
       }
 }
 
-// The struct that kernels/attention/storage.cuh lays out, by its rules: tiles at multiples of 1024 bytes, then rings and tile slots.
+// The struct that kernels/attention/storage.cuh lays out, by its rules: tiles at multiples of 1024 bytes, then rings and tile slots. Columns come in chunks
+// of 64, of K the last ones in 16 or 32 where that is enough.
 int storage_bytes(const ForwardSpec& spec) {
   const auto tile = [](int rows, int columns) { return (columns + 63) / 64 * rows * 128; };
+  const auto k_tile = [](int rows, int columns) {
+    const int last = columns % 64, chunks = columns / 64 * 128 + (last == 0 ? 0 : last <= 16 ? 32 : last <= 32 ? 64 : 128);
+    return (rows * chunks + 1023) / 1024 * 1024;
+  };
   int bytes = 0;
   const auto append = [&](int size, int alignment) { bytes = (bytes + alignment - 1) / alignment * alignment + size; };
   append(spec.q_buffers * tile(spec.block_m(), spec.head_dim), 1024);
-  append(spec.stages * tile(spec.block_n, spec.head_dim), 1024);
+  append(spec.stages * k_tile(spec.block_n, spec.head_dim), 1024);
   append(spec.stages * tile(spec.block_n, spec.head_dim_v), 1024);
   append(spec.output_stage == OutputStage::own ? tile(spec.block_m(), spec.head_dim_v) : 16, 1024);
   constexpr int kRingBytes = 2 * 8, kTileSlots = 2;

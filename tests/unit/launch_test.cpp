@@ -54,11 +54,15 @@ void expect_encodable(const TensorMapRequest& map) {
     EXPECT_EQ(stride % 16, 0u);
     EXPECT_LT(stride, 1ull << 40);
   }
-  EXPECT_EQ(map.box[0] * 2, 128u) << "a box as wide as the swizzle";
+  EXPECT_TRUE(map.swizzle_bytes() == 32 || map.swizzle_bytes() == 64 || map.swizzle_bytes() == 128) << "a box as wide as a swizzle";
 }
 
 void expect_encodable(const TensorMapRequests& maps) {
-  for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) expect_encodable(*map);
+  for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) {
+    expect_encodable(*map);
+    EXPECT_EQ(map->box[0], 64u);
+  }
+  if (maps.k_last.needed()) expect_encodable(maps.k_last);
 }
 
 TEST(TensorMaps, DescribeContiguousTensors) {
@@ -79,6 +83,25 @@ TEST(TensorMaps, DescribeContiguousTensors) {
   EXPECT_EQ(maps.out.base, c.call.out.data);
   EXPECT_EQ(maps.out.extent, (Extent{64, 200, 8, 3}));
   EXPECT_EQ(maps.out.box, (Box{64, 16, 1, 1, 1})) << "a warp stores its own 16 rows";
+}
+
+TEST(TensorMaps, OfTheLastChunkOfKAreAsWideAsItsColumnsNeed) {
+  const struct {
+    int head_dim;
+    std::uint32_t columns;  // 0: no map of its own
+  } cases[] = {{16, 16}, {32, 32}, {48, 0}, {64, 0}, {80, 16}, {96, 32}, {112, 0}, {128, 0}, {144, 16}, {160, 32}, {256, 0}};
+  for (const bool ragged : {false, true})
+    for (const auto& [head_dim, columns] : cases) {
+      SCOPED_TRACE(head_dim);
+      Case c = make_case(1, 200, 300, 8, 2, head_dim, 64);
+      c.problem.packed_q = c.problem.packed_k = ragged;
+      const TensorMapRequests maps = make_tensor_maps({.head_dim = head_dim, .head_dim_v = 64, .ragged = ragged, .block_n = 96}, c.problem, c.call);
+      expect_encodable(maps);
+      EXPECT_EQ(maps.k_last.needed(), columns > 0);
+      TensorMapRequest expected = columns > 0 ? maps.k : TensorMapRequest{};
+      expected.box[0] = columns;
+      EXPECT_EQ(maps.k_last, expected) << "the same tensor, another box";
+    }
 }
 
 TEST(TensorMaps, CarryTheType) {

@@ -259,6 +259,23 @@ TEST(Planner, AMaskTakesTheRegistersOfQAndKeepsTheTile) {
       }
 }
 
+TEST(Planner, AMaskThatATileLeavesNoRoomForGetsAnotherTileOfTheTable) {
+  for (const int head_dim : {72, 80, 88, 96, 112, 128})
+    for (const bool causal : {false, true})
+      for (const int seqlen : {512, 4096, 16384})
+        for (const auto& [window, softcap] : {std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
+          ForwardProblem masked = problem(head_dim, head_dim, causal);
+          masked.seqlen_q = masked.seqlen_k = seqlen;
+          masked.batch = 8;
+          masked.softcap = softcap;
+          if (window) masked.window_left = 1024;
+          const auto plan = plan_forward(masked, {});
+          ASSERT_TRUE(plan.ok()) << plan.status().message();
+          EXPECT_TRUE(plan.value().tuned) << seqlen << ' ' << to_text(plan.value().spec);
+          EXPECT_GE(plan.value().spec.block_m() * plan.value().spec.ctas_per_sm, 128) << to_text(plan.value().spec);
+        }
+}
+
 TEST(Planner, FewTilesGetTheSmallestThatServeTheirHeadDim) {
   for (const int head_dim : {72, 80, 88, 96}) {
     ForwardProblem few = problem(head_dim, head_dim);

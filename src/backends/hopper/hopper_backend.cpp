@@ -83,12 +83,12 @@ class HopperForward final : public ForwardExecutable {
  private:
   Status run_part(const ForwardProblem& problem, const ForwardCall& call, Workspace workspace, CUstream stream) const {
     // Each thread keeps the maps of its last run: the next one mostly moves the same layouts to other addresses.
-    thread_local struct { cuda::EncodedMap q, k, v, out; } maps;
+    thread_local struct { cuda::EncodedMap q, k, v, out, k_last; } maps;
     const TensorMapRequests wanted = make_tensor_maps(plan_.spec, problem, call);
     const struct {
       const TensorMapRequest& request;
       cuda::EncodedMap& encoded;
-    } encodings[] = {{wanted.q, maps.q}, {wanted.k, maps.k}, {wanted.v, maps.v}, {wanted.out, maps.out}};
+    } encodings[] = {{wanted.q, maps.q}, {wanted.k, maps.k}, {wanted.v, maps.v}, {wanted.out, maps.out}, {wanted.k_last, maps.k_last}};
     for (const auto& [request, encoded] : encodings)
       if (Status status = cuda::encode(driver_, request, encoded); !status.ok()) return status;
 
@@ -97,6 +97,7 @@ class HopperForward final : public ForwardExecutable {
     params.k_map = maps.k.map;
     params.v_map = maps.v.map;
     params.out_map = maps.out.map;
+    params.k_last_map = maps.k_last.map;
     return launcher_.launch(forward_, params, stream);
   }
 

@@ -43,7 +43,7 @@ int out_words(Kernel kernel) {
 
 int shared_bytes(Kernel kernel) {
   constexpr int kBarrierLine = 1024;
-  if (kernel == Kernel::wgmma_fp16 || kernel == Kernel::wgmma_bf16) return (kM + kMaxN + kMaxN / 64 * kK) * 128 + kBarrierLine;
+  if (kernel == Kernel::wgmma_fp16 || kernel == Kernel::wgmma_bf16) return (kM + kMaxN + kMaxN / 64 * kK) * 128 + kMaxN * kNarrowK * 2 + kBarrierLine;
   return kBoxRows * 128 + kBarrierLine;
 }
 
@@ -114,6 +114,8 @@ Maps make_maps(Kernel kernel, const void* a, const void* b_k, const void* b_n, c
   maps.a = map_of(a, kernel, {kK, kM, 1, 1}, {64, kM, 1, 1});
   maps.b_k = map_of(b_k, kernel, {kK, kMaxN, 1, 1}, {64, kMaxN, 1, 1});
   maps.b_n = map_of(b_n, kernel, {kMaxN, kK, 1, 1}, {64, kK, 1, 1});
+  maps.b_16 = map_of(b_k, kernel, {kK, kMaxN, 1, 1}, {kNarrow, kMaxN, 1, 1});
+  maps.b_32 = map_of(b_k, kernel, {kK, kMaxN, 1, 1}, {kHalf, kMaxN, 1, 1});
   maps.odd = map_of(odd, kernel, {kOddColumns, kOddRows, kOddHeads, kOddBatch}, {64, kBoxRows, 1, 1});
   maps.flat = map_of(odd, kernel, {kOddColumns, kOddRows, kOddHeads, kOddBatch}, {64, kFlatRows, kFlatHeads, 1});
   maps.stored = map_of(stored, kernel, {kOddColumns, kOddRows, kOddHeads, kOddBatch}, {64, kBoxRows, 1, 1});

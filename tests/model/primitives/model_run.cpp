@@ -20,7 +20,7 @@ TensorMap encode(const TensorMapRequest& request) {
   map.base = static_cast<const unsigned char*>(request.base);
   map.rank = 4;
   map.element_bytes = 2;
-  map.swizzle = model::Swizzle::bytes128;
+  map.swizzle = request.swizzle_bytes() == 32 ? model::Swizzle::bytes32 : request.swizzle_bytes() == 64 ? model::Swizzle::bytes64 : model::Swizzle::bytes128;
   map.stride_bytes[0] = 2;
   for (std::size_t i = 0; i < 4; ++i) {
     map.extent[i] = request.extent[i];
@@ -53,9 +53,15 @@ Outputs run_in_model(Kernel kernel, const Inputs& inputs, std::uint64_t seed) {
   image.threads = 128;
   image.cluster = blocks_of(kernel);
   image.shared_bytes = static_cast<std::uint32_t>(shared_bytes(kernel));
-  constexpr std::uint32_t kB = kM * 128, kBn = kB + kMaxN * 128, kEnd = kBn + kMaxN / 64 * kK * 128;
+  constexpr std::uint32_t kB = kM * 128, kBn = kB + kMaxN * 128, kB16 = kBn + kMaxN / 64 * kK * 128, kB32 = kB16 + kMaxN * kNarrow * 2,
+                          kEnd = kB32 + kMaxN * kHalf * 2;
   if (multiplies)
-    image.shared = model::SharedLayout({{"a", 0, kB}, {"b_k", kB, kBn - kB}, {"b_n", kBn, kEnd - kBn}, {"full", kEnd, 8, Kind::barrier}});
+    image.shared = model::SharedLayout({{"a", 0, kB},
+                                        {"b_k", kB, kBn - kB},
+                                        {"b_n", kBn, kB16 - kBn},
+                                        {"b_16", kB16, kB32 - kB16},
+                                        {"b_32", kB32, kEnd - kB32},
+                                        {"full", kEnd, 8, Kind::barrier}});
   else
     image.shared = model::SharedLayout({{"box", 0, kBoxRows * 128}, {"full", kBoxRows * 128, 8, Kind::barrier}});
 
@@ -63,8 +69,8 @@ Outputs run_in_model(Kernel kernel, const Inputs& inputs, std::uint64_t seed) {
   outputs.out.assign(static_cast<std::size_t>(out_words(kernel)), 0);
   outputs.stored.assign(kernel == Kernel::moves ? odd_elements() : 0, 0xffff);
   const Maps maps = make_maps(kernel, inputs.a.data(), inputs.b_k.data(), inputs.b_n.data(), inputs.odd.data(), outputs.stored.data());
-  const Params params{encode(maps.a),    encode(maps.b_k),    encode(maps.b_n),     encode(maps.odd),
-                      encode(maps.flat), encode(maps.stored), inputs.floats.data(), outputs.out.data()};
+  const Params params{encode(maps.a),   encode(maps.b_k),  encode(maps.b_n),    encode(maps.b_16),    encode(maps.b_32),
+                      encode(maps.odd), encode(maps.flat), encode(maps.stored), inputs.floats.data(), outputs.out.data()};
 
   model::GlobalMemory memory;
   const auto add = [&](const char* name, const auto& values, GlobalAccess access) {

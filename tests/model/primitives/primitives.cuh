@@ -20,6 +20,8 @@ struct alignas(1024) WgmmaStorage {
   unsigned char a[kM * 128];
   unsigned char b_k[kMaxN * 128];
   unsigned char b_n[kMaxN / 64][kK * 128];
+  unsigned char b_16[kMaxN * kNarrow * 2];
+  unsigned char b_32[kMaxN * kHalf * 2];
   ptx::Barrier full;
 };
 
@@ -42,19 +44,30 @@ TANDEM_DEVICE float number(u32 x) { return __builtin_bit_cast(float, x); }
 
 // ------------------------------------------------------------------------------------------------------------------------------- WGMMA
 
+// Columns 16 k .. 16 k + 15 of B, n rows.
+template <int kWay>
+TANDEM_DEVICE ptx::SmemDescriptor operand_b(WgmmaStorage& s, int k) {
+  if constexpr (kWay == kNarrowWay)
+    return k == 0 ? tile::narrowed_k_step<kMaxN, kNarrow>(tile::descriptor_k_major(s.b_16), 0)
+                  : tile::narrowed_k_step<kMaxN, kHalf>(tile::descriptor_k_major(s.b_32), k - 1);
+  else if constexpr (kWay < 2)
+    return tile::descriptor_k_major(s.b_k).advanced(tile::k_step_bytes<kMaxN>(k));
+  else
+    return tile::descriptor_n_major<kK>(s.b_n).advanced(tile::n_major_k_step_bytes(k));
+}
+
 template <DType kType, int kN, int kWay>
 TANDEM_DEVICE void multiply_one_way(const Params& params, WgmmaStorage& s, const u32 (&a)[kK / 16][4]) {
   constexpr bool kFromRegisters = kWay % 2 == 1;
-  constexpr ptx::Major kMajor = kWay < 2 ? ptx::Major::k : ptx::Major::mn;
+  constexpr ptx::Major kMajor = kWay < 2 || kWay == kNarrowWay ? ptx::Major::k : ptx::Major::mn;
   float d[kN / 2];
 #pragma unroll
   for (int i = 0; i < kN / 2; ++i) d[i] = static_cast<float>(ptx::thread_index() - i);
   ptx::wgmma_fence();
 #pragma unroll
-  for (int k = 0; k < kK / 16; ++k) {
+  for (int k = 0; k < (kWay == kNarrowWay ? kNarrowK : kK) / 16; ++k) {
     const bool accumulate = k > 0 || kWay == 3;
-    const ptx::SmemDescriptor b = kMajor == ptx::Major::k ? tile::descriptor_k_major(s.b_k).advanced(tile::k_step_bytes<kMaxN>(k))
-                                                          : tile::descriptor_n_major<kK>(s.b_n).advanced(tile::n_major_k_step_bytes(k));
+    const ptx::SmemDescriptor b = operand_b<kWay>(s, k);
     if constexpr (kFromRegisters)
       ptx::wgmma_rs<kType, kN, kMajor>(d, a[k], b, accumulate);
     else
@@ -74,6 +87,7 @@ TANDEM_DEVICE void multiply_from(const Params& params, WgmmaStorage& s, const u3
   multiply_one_way<kType, kN, 1>(params, s, a);
   multiply_one_way<kType, kN, 2>(params, s, a);
   multiply_one_way<kType, kN, 3>(params, s, a);
+  multiply_one_way<kType, kN, kNarrowWay>(params, s, a);
   if constexpr (kN < kMaxN) multiply_from<kType, kN + kStepN>(params, s, a);
 }
 
@@ -82,9 +96,11 @@ TANDEM_DEVICE void multiply_every_shape(const Params& params) {
   auto& s = ptx::shared_storage<WgmmaStorage>();
   start(s);
   if (ptx::thread_index() == 0) {
-    ptx::mbarrier_arrive_expect_tx(s.full, sizeof(s.a) + sizeof(s.b_k) + sizeof(s.b_n));
+    ptx::mbarrier_arrive_expect_tx(s.full, sizeof(s.a) + sizeof(s.b_k) + sizeof(s.b_n) + sizeof(s.b_16) + sizeof(s.b_32));
     ptx::tma_load_4d(s.a, params.a_map, s.full, 0, 0, 0, 0, ptx::CacheHint::evict_normal);
     ptx::tma_load_4d(s.b_k, params.b_k_map, s.full, 0, 0, 0, 0, ptx::CacheHint::evict_normal);
+    ptx::tma_load_4d(s.b_16, params.b_16_map, s.full, 0, 0, 0, 0, ptx::CacheHint::evict_normal);
+    ptx::tma_load_4d(s.b_32, params.b_32_map, s.full, kNarrow, 0, 0, 0, ptx::CacheHint::evict_normal);
     for (int chunk = 0; chunk < kMaxN / 64; ++chunk) ptx::tma_load_4d(s.b_n[chunk], params.b_n_map, s.full, chunk * 64, 0, 0, 0, ptx::CacheHint::evict_normal);
   }
   ptx::mbarrier_wait(s.full, 0);

@@ -13,8 +13,10 @@ constexpr int kM = 64, kK = 64, kMaxN = 256;
 #endif
 constexpr int kFirstN = 16, kStepN = TANDEM_PRIMITIVES_STEP_N;
 
-// Ways to multiply.
-constexpr int kWays = 4;  // SS and RS, each with B k-contiguous and n-contiguous; the last starts from a D that is not zero
+// Ways to multiply: SS and RS, each with B k-contiguous and n-contiguous, of which the last starts from a D that is not zero; and SS with narrow chunks of
+// B k-contiguous, columns 0 to 15 and 16 to 47.
+constexpr int kWays = 5, kNarrowWay = 4;
+constexpr int kNarrow = 16, kHalf = 32, kNarrowK = kNarrow + kHalf;
 
 // A tensor with odd extents, from which boxes are taken that stick out of it on every side.
 constexpr int kOddColumns = 72, kOddRows = 50, kOddHeads = 3, kOddBatch = 2;
@@ -75,6 +77,7 @@ constexpr int kClusterWords = 2 * kBoxWords;
 
 struct Params {
   TensorMap a_map, b_k_map, b_n_map;  // boxes 64 x 64, 64 x 256, 64 x 64
+  TensorMap b_16_map, b_32_map;       // as b_k_map, boxes 16 and 32 wide
   TensorMap odd_map, flat_map;
   TensorMap stored_map;  // as odd_map, of another tensor; boxes 64 x 32
   const unsigned* floats;

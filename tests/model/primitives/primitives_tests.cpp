@@ -35,7 +35,7 @@ TEST_P(Primitives, WgmmaMultipliesInEveryShapeAndLayout) {
           for (int i = 0; i < n / 2; ++i) {
             const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * (i / 2 % 2), column = 8 * (i / 4) + 2 * (thread % 4) + i % 2;
             int sum = way == 3 ? thread - i : 0;
-            for (int k = 0; k < kK; ++k) sum += value_a(row, k) * value_b(k, column);
+            for (int k = 0; k < (way == kNarrowWay ? kNarrowK : kK); ++k) sum += value_a(row, k) * value_b(k, column);
             const std::uint32_t word = got.out[static_cast<std::size_t>(wgmma_offset(n, way) + thread * (n / 2) + i)];
             ASSERT_EQ(std::bit_cast<float>(word), static_cast<float>(sum))
                 << name_of(kernel) << " n " << n << " way " << way << " thread " << thread << " register " << i;
