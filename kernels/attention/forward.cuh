@@ -177,8 +177,8 @@ class Consumer {
   }
 
  private:
-  // Q's descriptor lives as long as its tile. Where a tile has two loops ptxas keeps it in an ordinary register, and each WGMMA of QK gets an R2UR; making
-  // it uniform anew costs a shuffle a step, which three warpgroups hide.
+  // Q's descriptor lives as long as its tile. Of causal tiles, which have two loops, ptxas keeps it in an ordinary register, and each WGMMA of QK gets an R2UR;
+  // making it uniform anew costs a shuffle a step, which three warpgroups hide. (Windows: not timed.)
   static constexpr bool kUniformInStep = kSpec.causal && kSpec.consumer_warpgroups == 3 && !kSpec.q_in_registers;
   static constexpr bool kOutputInQ = kSpec.output_stage == OutputStage::q_buffer;
   static constexpr int kTurnThreads = 256;  // the warpgroup that takes a turn and the one that gives it
@@ -382,7 +382,8 @@ class Consumer {
   }
 
   // That of lane 0, in a uniform register. Without it each descriptor passes through R2UR on its way to the tensor core; and where the lanes
-  // agree anyway, and ptxas can tell, it drops the shuffle and is back at R2UR: so K's differ on purpose.
+  // agree anyway, and ptxas can tell, it drops the shuffle and is back at R2UR: so K's differ on purpose, and Q's
+  // with kUniformInStep.
   TANDEM_DEVICE static ptx::SmemDescriptor uniform(ptx::SmemDescriptor descriptor) { return {ptx::warp_uniform(descriptor.low), descriptor.high}; }
 
   // S has landed: this warp no longer reads K.
@@ -425,9 +426,9 @@ class Consumer {
   tile::RingPosition<kSpec.q_buffers> q_at_;
   tile::RingPosition<kSpec.stages> k_at_, v_at_;
   tile::RingPosition<kTileSlots> tile_at_;
-  int q_stage_ = 0;                   // where the Q of the current tile lies
-  ptx::SmemDescriptor q_descriptor_;  // of it; with kUniformInStep in lane 0
-  bool accumulate_ = false;           // false until the first PV of a tile, which starts O at zero
+  int q_stage_ = 0;                     // where the Q of the current tile lies
+  ptx::SmemDescriptor q_descriptor_{};  // of it; with kUniformInStep in lane 0
+  bool accumulate_ = false;             // false until the first PV of a tile, which starts O at zero
 
   float r_s_[kBlockN / 2];                           // S, then exps
   float r_o_[kSpec.head_dim_v / 2];                  // O

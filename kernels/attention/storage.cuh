@@ -24,17 +24,17 @@ constexpr int kNoTile = -1;
 constexpr int kTileSlots = 2;
 
 template <ForwardSpec kSpec>
-struct alignas(1024) ForwardStorage {
+struct alignas(tile::kTileAlignment) ForwardStorage {
   static constexpr int kQBytes = tile::tile_bytes(kSpec.block_m(), kSpec.head_dim);
   static constexpr int kKBytes = tile::narrowed_bytes(kSpec.block_n, kSpec.head_dim);
   static constexpr int kKStageBytes = tile::narrowed_tile_bytes(kSpec.block_n, kSpec.head_dim);
   static constexpr int kVBytes = tile::tile_bytes(kSpec.block_n, kSpec.head_dim_v);
   static constexpr int kOBytes = kSpec.output_stage == OutputStage::own ? tile::tile_bytes(kSpec.block_m(), kSpec.head_dim_v) : 0;
 
-  alignas(1024) unsigned char q[kSpec.q_buffers][kQBytes];
-  alignas(1024) unsigned char k[kSpec.stages][kKStageBytes];
-  alignas(1024) unsigned char v[kSpec.stages][kVBytes];
-  alignas(1024) unsigned char o[kOBytes == 0 ? 16 : kOBytes];
+  alignas(tile::kTileAlignment) unsigned char q[kSpec.q_buffers][kQBytes];
+  alignas(tile::kTileAlignment) unsigned char k[kSpec.stages][kKStageBytes];
+  alignas(tile::kTileAlignment) unsigned char v[kSpec.stages][kVBytes];
+  alignas(tile::kTileAlignment) unsigned char o[kOBytes == 0 ? 16 : kOBytes];
 
   tile::Ring<kSpec.q_buffers> q_ring;  // empty: every consumer warp
   tile::Ring<kSpec.stages> k_ring;     // empty: every consumer warp of every CTA of the cluster

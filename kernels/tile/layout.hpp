@@ -3,8 +3,8 @@
 
 namespace tandem::tile {
 
-constexpr int kChunkColumns = 64;  // 128 bytes, the widest swizzle
-constexpr int kTileAlignment = 1024;
+constexpr int kChunkColumns = 64;     // 128 bytes, the widest swizzle
+constexpr int kTileAlignment = 1024;  // bytes: what the widest swizzle repeats after
 
 constexpr int chunks_of(int columns) { return (columns + kChunkColumns - 1) / kChunkColumns; }
 constexpr int padded_columns(int columns) { return chunks_of(columns) * kChunkColumns; }

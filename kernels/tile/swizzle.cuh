@@ -1,6 +1,6 @@
 // How a tile lies in shared memory: chunks (layout.hpp) of rows that TMA writes and WGMMA reads swizzled. Of a chunk of 64 columns, 128 bytes a row, the
-// 16-byte piece `p` of row `r` stands at piece p ^ (r % 8); rows of a narrower one lie closer, and the same bits of the address are exchanged. A chunk
-// starts at a multiple of 1024 bytes, a narrower one at one of 2048.
+// 16-byte piece `p` of row `r` stands at piece p ^ (r % 8): the address with bits 4-6 XORed with bits 7-9. Rows of a narrower chunk lie closer, and of these
+// three bits only one (32 bytes a row) or two (64) are. A chunk starts at a multiple of 1024 bytes.
 #pragma once
 #include "ptx/smem_desc.cuh"
 #include "tile/layout.hpp"

@@ -28,12 +28,12 @@ struct MaskedTile {
 inline constexpr MaskedTile kMaskedTiles[] = {
     {DType::bf16, 64, 64, 96, true, OutputStage::own},          {DType::bf16, 128, 128, 96, true, OutputStage::own},
     {DType::bf16, 256, 256, 64, false, OutputStage::registers}, {DType::fp16, 64, 64, 96, true, OutputStage::own},
-    {DType::fp16, 256, 256, 64, false, OutputStage::registers},
+    {DType::fp16, 256, 256, 64, false, OutputStage::registers}, {DType::bf16, 80, 80, 64, false, OutputStage::registers},
 };
 
 inline constexpr std::size_t kMaskedCount = std::size(kMaskedKinds) * std::size(kMaskedTiles);
 
-// What windows over short sequences get at head dim 64.
+// What windows over short sequences get at head dim 64 where they are causal, and with softcaps.
 constexpr ForwardSpec small_windowed_blocks(bool causal) {
   ForwardSpec spec{.head_dim = 64, .head_dim_v = 64, .causal = causal, .local = true, .consumer_warpgroups = 1, .block_n = 48, .ctas_per_sm = 3};
   spec.q_in_registers = true;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention/budget.hpp"
+#include "tile/layout.hpp"
 
 namespace tandem {
 namespace {

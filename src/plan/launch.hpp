@@ -53,7 +53,7 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
 
 TensorMapRequests make_tensor_maps(const ForwardSpec& spec, const ForwardProblem& problem, const ForwardCall& call);
 
-// All of ForwardParams but its four tensor maps. `workspace`: geometry.workspace_bytes.
+// All of ForwardParams but its tensor maps. `workspace`: geometry.workspace_bytes.
 ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& problem, const ForwardCall& call, void* workspace);
 
 // Of the kernel that runs before a ragged forward.

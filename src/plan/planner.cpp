@@ -174,14 +174,17 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
   const ForwardSpec base = base_spec(problem);
   std::int64_t section_bytes = device.section_bytes;
   if (const TunedLine* line = tuned_line(problem, device)) {
+    const TunedLine* const chosen = line;
     std::optional<ForwardSpec> spec = adapted(line->spec, base);
-    // A tile that leaves no room for the mask: another one of this head dim does as a rule, measured at other lengths.
+    // A tile that leaves no room for the mask: another one of this head dim does as a rule, measured at other lengths. None with more rows, for few may
+    // have been chosen because there are few tiles.
     for (const TunedLine& other : kTunedForward)
-      if (!spec && serves(other, problem) && (spec = adapted(other.spec, base))) line = &other;
+      if (!spec && serves(other, problem) && other.spec.block_m() <= chosen->spec.block_m() && (spec = adapted(other.spec, base))) line = &other;
     if (spec) {
       plan.spec = *spec;
       section_bytes = std::min<std::int64_t>(section_bytes, std::int64_t{line->section_mb} << 20);
-      plan.reason = fmt::format("measured: {}", line->reason);
+      const bool as_it_won = line == chosen && spec->q_in_registers == line->spec.q_in_registers;
+      plan.reason = fmt::format("measured: {}{}", line->reason, as_it_won ? "" : "; changed to leave registers to the mask");
       plan.tuned = true;
     }
   }

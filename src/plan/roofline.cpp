@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention/budget.hpp"
+#include "tile/layout.hpp"
 
 namespace tandem {
 

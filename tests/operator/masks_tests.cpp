@@ -66,12 +66,14 @@ TEST_P(OperatorTest, MasksJoinWithSoftcapAndSinks) {
   for (const ElementType type : types()) {
     for (const Mask& mask : {Mask{}, Mask{.causal = true}, Mask{.left = 17, .right = 5}, Mask{.causal = true, .left = 40}, Mask{.chunk = 50}}) {
       for (const bool softcap : {false, true}) {
-        ForwardCase c = usual(make_problem(type, {.seqlen_q = 140, .seqlen_k = 77, .num_heads = 4, .num_heads_kv = 2, .head_dim = 128}));
-        set_mask(c.problem, mask);
-        c.values = ValueKind::wide;
-        if (softcap) set_softcap(c, 5.0f);
-        set_sinks(c, {0.0f, -3.0f, 4.0f, -kInfinity});
-        expect_right(c);
+        for (const std::int64_t head_dim : {80, 128}) {
+          ForwardCase c = usual(make_problem(type, {.seqlen_q = 140, .seqlen_k = 77, .num_heads = 4, .num_heads_kv = 2, .head_dim = head_dim}));
+          set_mask(c.problem, mask);
+          c.values = ValueKind::wide;
+          if (softcap) set_softcap(c, 5.0f);
+          set_sinks(c, {0.0f, -3.0f, 4.0f, -kInfinity});
+          expect_right(c);
+        }
       }
     }
   }

@@ -50,7 +50,7 @@ const Lengths kLengthsQ{1, 130, 0, 65, 7}, kLengthsK{99, 130, 11, 0, 257};
 TEST_P(OperatorTest, PackedSequencesSeeTheirOwnKeysAlone) {
   for (const ElementType type : types()) {
     for (const bool causal : {false, true}) {
-      for (const std::int64_t head_dim : {64, 128, 256})
+      for (const std::int64_t head_dim : {64, 80, 128, 256})
         expect_right(packed(type, kLengthsQ, kLengthsK, {.num_heads = 4, .num_heads_kv = 2, .head_dim = head_dim, .head_dim_v = head_dim, .causal = causal}));
     }
   }

@@ -276,6 +276,29 @@ TEST(Planner, AMaskThatATileLeavesNoRoomForGetsAnotherTileOfTheTable) {
         }
 }
 
+TEST(Planner, AMaskBringsNoTileOfMoreRowsThanTheProblemHadWithoutIt) {
+  for (const int head_dim : {64, 72, 80, 88, 96, 112, 128})
+    for (const bool causal : {false, true})
+      for (const int num_heads : {4, 16})
+        for (const int seqlen : {512, 4096}) {
+          ForwardProblem plain = problem(head_dim, head_dim, causal);
+          plain.seqlen_q = plain.seqlen_k = seqlen;
+          plain.batch = 1;
+          plain.num_heads = plain.num_heads_kv = num_heads;
+          ForwardProblem windowed = plain, capped = plain, packed = plain;
+          windowed.window_left = 128;
+          capped.softcap = true;
+          packed.packed_q = packed.packed_k = true;
+          const auto without = plan_forward(plain, {});
+          ASSERT_TRUE(without.ok());
+          for (const ForwardProblem& masked : {windowed, capped, packed}) {
+            const auto plan = plan_forward(masked, {});
+            ASSERT_TRUE(plan.ok()) << plan.status().message();
+            EXPECT_LE(plan.value().spec.block_m(), without.value().spec.block_m()) << seqlen << ' ' << to_text(plan.value().spec);
+          }
+        }
+}
+
 TEST(Planner, FewTilesGetTheSmallestThatServeTheirHeadDim) {
   for (const int head_dim : {72, 80, 88, 96}) {
     ForwardProblem few = problem(head_dim, head_dim);

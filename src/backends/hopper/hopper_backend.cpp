@@ -97,7 +97,7 @@ class HopperForward final : public ForwardExecutable {
     params.k_map = maps.k.map;
     params.v_map = maps.v.map;
     params.out_map = maps.out.map;
-    params.k_last_map = maps.k_last.map;
+    if (wanted.k_last.needed()) params.k_last_map = maps.k_last.map;
     return launcher_.launch(forward_, params, stream);
   }
 
