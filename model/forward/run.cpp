@@ -16,7 +16,7 @@ DecodedMap decoded(const TensorMapRequest& request) {
   map.base = static_cast<const unsigned char*>(request.base);
   map.rank = static_cast<int>(request.rank);
   map.element_bytes = 2;
-  map.swizzle = request.swizzle_bytes() == 32 ? Swizzle::bytes32 : request.swizzle_bytes() == 64 ? Swizzle::bytes64 : Swizzle::bytes128;
+  map.swizzle = swizzle_of_row(request.swizzle_bytes());
   map.stride_bytes[0] = 2;
   for (std::size_t i = 0; i < request.rank; ++i) {
     map.extent[i] = request.extent[i];

@@ -14,6 +14,9 @@ namespace tandem::model {
 
 enum class Swizzle : std::uint32_t { none = 0, bytes32 = 1, bytes64 = 2, bytes128 = 3 };
 
+// That of boxes whose rows fill it.
+constexpr Swizzle swizzle_of_row(int bytes) { return bytes == 32 ? Swizzle::bytes32 : bytes == 64 ? Swizzle::bytes64 : Swizzle::bytes128; }
+
 constexpr int kMaxRank = 5;
 
 struct DecodedMap {

@@ -20,7 +20,7 @@ TensorMap encode(const TensorMapRequest& request) {
   map.base = static_cast<const unsigned char*>(request.base);
   map.rank = 4;
   map.element_bytes = 2;
-  map.swizzle = request.swizzle_bytes() == 32 ? model::Swizzle::bytes32 : request.swizzle_bytes() == 64 ? model::Swizzle::bytes64 : model::Swizzle::bytes128;
+  map.swizzle = model::swizzle_of_row(request.swizzle_bytes());
   map.stride_bytes[0] = 2;
   for (std::size_t i = 0; i < 4; ++i) {
     map.extent[i] = request.extent[i];
