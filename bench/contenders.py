@@ -13,6 +13,9 @@ try:
 except ImportError:
     fa3 = None
 
+GRAPH_MS = 8.0  # about as long is a graph of repeated calls
+WARM_MS = 80.0  # until a contender has its own clock
+
 
 def sdpa(backend, q, k, v, causal):
     qt, kt, vt = (x.transpose(1, 2) for x in (q, k, v))
@@ -49,24 +52,27 @@ def capture(function, repeats):
     return graph
 
 
-def milliseconds(graph):
+def milliseconds(graph, replays=1):
+    """Of one replay, from the beginning of the first to the end of the last."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
-    graph.replay()
+    for _ in range(replays):
+        graph.replay()
     end.record()
     torch.cuda.synchronize()
-    return start.elapsed_time(end)
+    return start.elapsed_time(end) / replays
 
 
-def time_all(functions, flops, rounds=7, warm_ms=12.0, sample_ms=8.0):
-    """TFLOP/s by name: medians over rounds; `flops` of all, or by name. In each round the contenders come in a new random order, and each runs for `warm_ms` before
-    its sample, so that it is timed at the clocks that its own power draw leaves and not at its predecessor's. Failures: NaN."""
+def time_all(functions, flops, rounds=7, warm_ms=WARM_MS, sample_ms=24.0):
+    """TFLOP/s by name: medians over rounds; `flops` of all, or by name. In each round the contenders come in a new random order, and each runs for `warm_ms`
+    before its sample, so that it is timed at the clocks that its own power draw leaves: for 30 to 100 ms they are its predecessor's (docs/worklog.md).
+    Failures: NaN."""
     graphs, repeats, failures = {}, {}, {}
     for name, function in functions.items():
         try:
             once = capture(function, 1)
             milliseconds(once)
-            repeats[name] = max(1, round(sample_ms / max(milliseconds(once), 1e-3)))
+            repeats[name] = max(1, round(GRAPH_MS / max(milliseconds(once), 1e-3)))
             graphs[name] = capture(function, repeats[name])
         except Exception as error:  # a peer that does not take the shape
             failures[name] = repr(error)[:160]
@@ -75,8 +81,8 @@ def time_all(functions, flops, rounds=7, warm_ms=12.0, sample_ms=8.0):
     for _ in range(rounds):
         random.shuffle(order)
         for name in order:
-            for _ in range(math.ceil(warm_ms / sample_ms)):
+            for _ in range(math.ceil(warm_ms / GRAPH_MS)):
                 graphs[name].replay()
-            samples[name].append(milliseconds(graphs[name]) / repeats[name])
+            samples[name].append(milliseconds(graphs[name], math.ceil(sample_ms / GRAPH_MS)) / repeats[name])
     of = (lambda name: flops[name]) if isinstance(flops, dict) else (lambda name: flops)
     return {name: of(name) / statistics.median(times) / 1e9 for name, times in samples.items()}, failures

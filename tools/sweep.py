@@ -8,7 +8,7 @@
 
 Candidates of a head dim come from the lists below: each a change of ForwardSpec's fields (and of section_mb, how much of K and V is worked on
 together) with the reason why it might win. A problem's candidates are timed in one process, in random order, each at its own clocks. Lengths
-next to each other at which a common candidate is within 3 % of the winner, which is what two runs of one differ by, share a line; of candidates
+next to each other at which a common candidate is within 2.5 % of the winner, which is what two runs of one differ by, share a line; of candidates
 within a percent of each other the first in the list is taken.
 """
 
@@ -26,7 +26,8 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
 
 TABLE = ROOT / "src/plan/tuned.hpp"
 SEQLENS = (512, 1024, 2048, 4096, 8192, 16384)
-CLOSE_ENOUGH = 0.03  # what two runs of the same candidate differ by
+CLOSE_ENOUGH = 0.025  # what two runs of the same candidate differ by
+OWN_CLOCK_MS = 50  # of warming: shorter, and a contender runs at its predecessor's clock
 ALIKE = 0.01  # candidates that differ by less are alike: the first of them is taken
 
 OWN = "q_in_registers=true,output_stage=own"
@@ -52,13 +53,15 @@ CANDIDATES = {
                (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
                (f"block_n=80,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue")],
     # Heads whose rows end inside a 32-byte sector load slower, Q above all.
-    (72, 72): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},{OWN}", ROWS_192_Q),
-               (f"block_n=96,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}"), (f"block_n=112,{THREE},stages=3", f"{ROWS_192}; {THIRD}")],
+    (72, 72): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}"),
+               (f"block_n=96,{THREE},{OWN}", ROWS_192_Q), (f"block_n=112,{THREE},stages=3", f"{ROWS_192}; {THIRD}"),
+               (f"block_n=96,{THREE},q_buffers=2,stages=3", f"{ROWS_192}; {NEXT_Q}; {THIRD}")],
     (80, 80): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},{OWN}", ROWS_192_Q),
                (f"block_n=96,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}")],
     (88, 88): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=112,{THREE},output_stage=own", ROWS_192),
                (f"block_n=96,{THREE},q_buffers=2", f"{ROWS_192}; {NEXT_Q}"), (f"block_n=80,{THREE},{OWN}", ROWS_192_Q),
-               (f"block_n=80,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}")],
+               (f"block_n=80,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}"),
+               (f"block_n=96,{THREE},q_buffers=2,stages=3", f"{ROWS_192}; {NEXT_Q}; {THIRD}")],
     (96, 96): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE}", ROWS_192), (f"block_n=112,{THREE},output_stage=own", ROWS_192),
                (f"block_n=96,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},q_buffers=2", f"{ROWS_192}; {NEXT_Q}"),
                (f"block_n=80,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}")],
@@ -86,7 +89,7 @@ def last_wins(text):
     return ",".join(f"{key}={value}" for key, value in dict(item.split("=") for item in text.split(",")).items())
 
 
-def measure(head_dims, seqlens, rounds, sections):
+def measure(head_dims, seqlens, rounds, sections, peers):
     import torch
 
     import contenders
@@ -96,7 +99,7 @@ def measure(head_dims, seqlens, rounds, sections):
 
     tandem = tandem_c.Tandem()
     record = {"device": torch.cuda.get_device_name(), "card": card(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "sources_digest": sources_digest(), "sweep": []}
+              "sources_digest": sources_digest(), "warm_ms": contenders.WARM_MS, "sweep": []}
     for (head_dim, head_dim_v), candidates in CANDIDATES.items():
         if head_dims and head_dim not in head_dims:
             continue
@@ -113,7 +116,7 @@ def measure(head_dims, seqlens, rounds, sections):
                         run, _, _, plan = tandem.forward(q, k, v, causal, spec=last_wins(f"{DEFAULTS},{fields}"))
                         functions[name], specs[name] = run, {"spec": json.loads(plan)["spec"], "section_mb": section, "why": why}
                 os.environ.pop("TANDEM_SECTION_MB")
-                functions.update(contenders.peers(q, k, v, causal, ("cudnn", "fa3")))
+                functions.update(contenders.peers(q, k, v, causal, peers))
                 flops = 2 * batch * heads * seqlen * seqlen * (head_dim + head_dim_v) * (0.5 if causal else 1.0)
                 tflops, _ = contenders.time_all(functions, flops, rounds)
                 record["sweep"].append({"head_dim": head_dim, "head_dim_v": head_dim_v, "causal": causal, "seqlen": seqlen, "tflops": tflops, "specs": specs})
@@ -133,10 +136,13 @@ def write(record, path):
 
 def scores(records, key):
     """{seqlen: {candidate: mean of its rate over the best of its run}} and the candidates' descriptions. Those of records that are no candidates
-    any more are left out, and so are runs that lack a schedule which another run has: what was best without it says nothing."""
+    any more are left out, and so are runs that lack a schedule which another run has: what was best without it says nothing. Where some runs were timed at
+    each contender's own clock (`warm_ms`), the others do not count."""
     collected, specs = {}, {}
     standing = {f"{fields} section_mb={section}": (fields, why) for fields, why in CANDIDATES.get(key[:2], []) for section in SECTIONS_MB}
-    runs = [[point for point in record["sweep"] if (point["head_dim"], point["head_dim_v"], point["causal"]) == key] for record in records]
+    runs_of = lambda chosen: [run for run in ([point for point in record["sweep"] if (point["head_dim"], point["head_dim_v"], point["causal"]) == key]
+                                              for record in chosen) if run]
+    runs = runs_of([record for record in records if record.get("warm_ms", 0) >= OWN_CLOCK_MS]) or runs_of(records)
     schedules = [{standing[name][0] for point in run for name in point["specs"] if name in standing} for run in runs]
     for run, measured in zip(runs, schedules):
         if measured != set().union(*schedules):
@@ -206,6 +212,7 @@ def main():
     parser.add_argument("--seqlens", type=lambda text: [int(x) for x in text.split(",")], default=SEQLENS)
     parser.add_argument("--sections", type=lambda text: [int(x) for x in text.split(",")], default=SECTIONS_MB, help="MiB")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peers", type=lambda text: [name for name in text.split(",") if name], default=["cudnn", "fa3"], help="timed beside them; '': none")
     parser.add_argument("--from", dest="records", nargs="+", type=pathlib.Path, help="records to read instead of measuring")
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--write", action="store_true", help="rewrite the table; head dims that the records lack keep their lines")
@@ -213,7 +220,7 @@ def main():
     if arguments.records:
         records = [json.loads(path.read_text()) for path in arguments.records]
     else:
-        records = [measure(arguments.head_dims, arguments.seqlens, arguments.rounds, arguments.sections)]
+        records = [measure(arguments.head_dims, arguments.seqlens, arguments.rounds, arguments.sections, arguments.peers)]
         target = arguments.output or ROOT / "bench/records" / f"{records[0]['date'][:19].replace(':', '')}-sweep.json"
         write(records[0], target)
         print("record:", target.name)

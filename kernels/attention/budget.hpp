@@ -21,8 +21,8 @@ constexpr int kProducerRegistersCpAsync = 40;
 // More than this a producer has no use for.
 constexpr int kProducerRegistersUseful = 56;
 
-// What an instruction needs beside its accumulators: operands, descriptors, addresses.
-constexpr int kRegistersBesideAccumulators = 24;
+// What an instruction needs beside its accumulators: operands, descriptors, addresses. ptxas asks for 86 registers beside 56 accumulators.
+constexpr int kRegistersBesideAccumulators = 30;
 
 struct RegisterSplit {
   int launch = 0;    // registers a thread at launch: the cap that setmaxnreg redistributes

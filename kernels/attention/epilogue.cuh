@@ -92,8 +92,8 @@ class Epilogue {
       if (first_row < seqlen_q(tile)) {
 #pragma unroll
         for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim_v); ++chunk)
-          store_rows<kSpec>(params_.out_map, buffer + chunk * kChunkBytes + row_in_tile * tile::kRowBytes, chunk * tile::kChunkColumns,
-                            query_rows<kSpec>(params_, tile), first_row, tile.head);
+          store_rows<kSpec>(params_.out_maps.of(chunk, kSpec.head_dim_v, params_.v_columns), buffer + chunk * kChunkBytes + row_in_tile * tile::kRowBytes,
+                            chunk * tile::kChunkColumns, query_rows<kSpec>(params_, tile), first_row, tile.head);
       }
       ptx::tma_store_commit();
     }

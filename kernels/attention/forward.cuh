@@ -75,37 +75,37 @@ class Producer {
   TANDEM_DEVICE void load_q(const TileInfo& tile) {
     s_.q_ring.acquire(q_at_);
     if (ptx::elect_one()) {
-      s_.q_ring.expect(q_at_, Storage::kQBytes);
+      s_.q_ring.expect(q_at_, kSpec.block_m() * params_.q_columns * 2);
 #pragma unroll
       for (int chunk = 0; chunk < tile::chunks_of(kSpec.head_dim); ++chunk)
-        load_rows<kSpec>(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q_map, s_.q_ring.full[q_at_.stage],
-                         chunk * tile::kChunkColumns, query_rows<kSpec>(params_, tile), tile.m_block * kSpec.block_m(), tile.head, ptx::CacheHint::evict_first);
+        load_rows<kSpec>(s_.q[q_at_.stage] + chunk * tile::chunk_bytes(kSpec.block_m()), params_.q_maps.of(chunk, kSpec.head_dim, params_.q_columns),
+                         s_.q_ring.full[q_at_.stage], chunk * tile::kChunkColumns, query_rows<kSpec>(params_, tile), tile.m_block * kSpec.block_m(), tile.head,
+                         ptx::CacheHint::evict_first);
     }
     q_at_.advance();
   }
 
   TANDEM_DEVICE void load_k(int n_block, int kv_head, const SequenceRows& keys) {
-    constexpr bool kNarrow = tile::has_narrow_chunk(kSpec.head_dim);
-    load_block<Storage::kKBytes>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k_map, kNarrow ? params_.k_last_map : params_.k_map, n_block, kv_head, keys);
+    load_block<kSpec.head_dim>(s_.k_ring, k_at_, s_.k[k_at_.stage], params_.k_maps, params_.k_columns, n_block, kv_head, keys);
   }
 
   TANDEM_DEVICE void load_v(int n_block, int kv_head, const SequenceRows& keys) {
-    load_block<Storage::kVBytes>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v_map, params_.v_map, n_block, kv_head, keys);
+    load_block<kSpec.head_dim_v>(s_.v_ring, v_at_, s_.v[v_at_.stage], params_.v_maps, params_.v_columns, n_block, kv_head, keys);
   }
 
-  // `last`: the map of the last chunk.
-  template <int kBytes>
-  TANDEM_DEVICE void load_block(tile::Ring<kSpec.stages>& ring, tile::RingPosition<kSpec.stages>& at, unsigned char* destination, const TensorMap& whole,
-                                const TensorMap& last, int n_block, int kv_head, const SequenceRows& keys) {
-    constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_n), kChunks = (kBytes + kChunkBytes - 1) / kChunkBytes;
+  // `columns`: that the load brings of each row.
+  template <int kColumns>
+  TANDEM_DEVICE void load_block(tile::Ring<kSpec.stages>& ring, tile::RingPosition<kSpec.stages>& at, unsigned char* destination, const ChunkMaps& maps,
+                                int columns, int n_block, int kv_head, const SequenceRows& keys) {
+    constexpr int kChunkBytes = tile::chunk_bytes(kSpec.block_n);
     ring.acquire(at);
     timeline_.mark(TimelineEvent::load_acquired);
     if (ptx::elect_one()) {
-      ring.expect(at, kBytes);
+      ring.expect(at, kSpec.block_n * columns * 2);
       const int row = n_block * kSpec.block_n;
 #pragma unroll
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        const TensorMap& map = chunk + 1 < kChunks ? whole : last;
+      for (int chunk = 0; chunk < tile::chunks_of(kColumns); ++chunk) {
+        const TensorMap& map = maps.of(chunk, kColumns, columns);
         if constexpr (kSpec.cluster == 1)
           load_rows<kSpec>(destination + chunk * kChunkBytes, map, ring.full[at.stage], chunk * tile::kChunkColumns, keys, row, kv_head,
                            ptx::CacheHint::evict_last);
@@ -353,7 +353,7 @@ class Consumer {
   // ---- GEMMs
 
   TANDEM_DEVICE void issue_qk() {
-    const ptx::SmemDescriptor k_stage = uniform(k_descriptor_.advanced(k_at_.stage * Storage::kKStageBytes));
+    const ptx::SmemDescriptor k_stage = uniform(k_descriptor_.advanced(k_at_.stage * Storage::kKBytes));
     const ptx::SmemDescriptor q_tile = kUniformInStep ? uniform(q_descriptor_) : q_descriptor_;
     s_.k_ring.wait(k_at_);
     ptx::wgmma_fence();
@@ -450,6 +450,7 @@ TANDEM_DEVICE void forward(const ForwardParams& params) {
     shared.init_barriers();
     ptx::fence_mbarrier_init();
   }
+  shared.zero_beyond(params);
   if constexpr (kSpec.cluster > 1)
     ptx::cluster_sync();
   else

@@ -2,6 +2,7 @@
 #pragma once
 #include "attention/tile_list.hpp"
 #include "ptx/tensor_map.hpp"
+#include "tile/layout.hpp"
 
 namespace tandem {
 
@@ -52,9 +53,19 @@ constexpr int kBeyondKeys = 256;
 // Up to x = kGentle, x + kCubic x^3 is tanh(x) within 2^-11.5 of itself: closer than tanh.approx, 2^-10.9.
 constexpr float kGentle = 0.35f, kCubic = -0.3203f;
 
+// Tensor maps of a tensor by chunks of columns (tile/layout.hpp): whole ones, and the last one where the tensor does not fill it, whose boxes end with the
+// tensor. Boxes have the tile's rows; those of the output 16.
+struct ChunkMaps {
+  TensorMap whole, last;
+
+  // That of chunk `chunk` of a tile `tile_columns` wide, of a tensor with `columns`.
+  constexpr const TensorMap& of(int chunk, int tile_columns, int columns) const {
+    return chunk + 1 < tile::chunks_of(tile_columns) || columns % tile::kChunkColumns == 0 ? whole : last;
+  }
+};
+
 struct ForwardParams {
-  TensorMap q_map, k_map, v_map, out_map;  // boxes: 64 columns x the tile's rows; out: 64 columns x 16 rows
-  TensorMap k_last_map;                    // of K's last chunk, where that is narrow
+  ChunkMaps q_maps, k_maps, v_maps, out_maps;
   StridedTensor q, k, v, out;
   float* lse;                                   // null: not wanted
   long long lse_stride_batch, lse_stride_head;  // elements
@@ -62,6 +73,7 @@ struct ForwardParams {
   unsigned long long* timeline;                 // of a spec that notes it: timeline_bytes(grid), zeroed
   int seqlen_q, seqlen_k;                       // ragged: the rows of the tensors that hold the sequences
   int head_dim, head_dim_v;                     // columns that exist; the tiles may be 8 wider
+  int q_columns, k_columns, v_columns;          // that a load brings of each row: those that exist, or those of the tile, with zeros
   float scale_log2;                             // softmax_scale * log2(e), positive; with a softcap softcap * log2(e)
   float cap_scale;                              // softmax_scale / softcap
   float gentle;                                 // scores up to this |S| may be capped by a cubic; -1: none

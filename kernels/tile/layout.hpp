@@ -1,9 +1,15 @@
 // How wide the tiles in shared memory are: chunks of 64 columns beside each other, each [rows][width]. Plain C++20, shared with the host.
+//
+// A load brings the columns of the tensor and no more. Zeros that TMA fills in beside them cost power, and an end inside a sector of 32 bytes costs it more:
+// together 2 to 6 % of the clock (docs/worklog.md). What a tile has beyond them is zeroed once (storage.cuh).
 #pragma once
 
 namespace tandem::tile {
 
-constexpr int kChunkColumns = 64;     // 128 bytes, the widest swizzle
+constexpr int kChunkColumns = 64;  // of a whole chunk
+constexpr int kRowBytes = 128;     // of it: the widest swizzle
+constexpr int kPieceBytes = 16;    // what a swizzle moves: a row's columns by eights
+constexpr int kPieceColumns = 8;
 constexpr int kTileAlignment = 1024;  // bytes: what the widest swizzle repeats after
 
 constexpr int chunks_of(int columns) { return (columns + kChunkColumns - 1) / kChunkColumns; }
@@ -17,11 +23,11 @@ constexpr int last_chunk_columns(int columns) {
   const int left = columns - (chunks_of(columns) - 1) * kChunkColumns;
   return left <= 16 ? 16 : left <= 32 ? 32 : kChunkColumns;
 }
-constexpr bool has_narrow_chunk(int columns) { return last_chunk_columns(columns) < kChunkColumns; }
 constexpr int narrowed_columns(int columns) { return padded_columns(columns) - kChunkColumns + last_chunk_columns(columns); }
 
-// A tile with such a last chunk: what a load of it brings, and the room that it takes.
-constexpr int narrowed_bytes(int rows, int columns) { return rows * narrowed_columns(columns) * 2; }
-constexpr int narrowed_tile_bytes(int rows, int columns) { return (narrowed_bytes(rows, columns) + kTileAlignment - 1) / kTileAlignment * kTileAlignment; }
+// A tile with such a last chunk.
+constexpr int narrowed_tile_bytes(int rows, int columns) {
+  return (rows * narrowed_columns(columns) * 2 + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+}
 
 }  // namespace tandem::tile

@@ -7,12 +7,17 @@
 
 namespace tandem::tile {
 
-constexpr int kRowBytes = 128;
-
 constexpr int chunk_bytes(int rows) { return rows * kRowBytes; }
 
 // Byte offset of the 16-byte piece `piece` (0..7) of row `row` inside a chunk.
 TANDEM_DEVICE u32 swizzled_offset(int row, int piece) { return static_cast<u32>(row * kRowBytes + ((piece ^ (row & 7)) << 4)); }
+
+// The same in a chunk whose rows have kBytes bytes.
+template <int kBytes>
+TANDEM_DEVICE u32 swizzled_offset_in(int row, int piece) {
+  const u32 linear = static_cast<u32>(row * kBytes + piece * kPieceBytes);
+  return linear ^ ((linear / 128 % (kBytes / kPieceBytes)) * kPieceBytes);
+}
 
 // Operand whose contiguous index is k (Q, K): 8 rows are 1024 bytes apart from the next 8; the leading offset is not used by this layout.
 TANDEM_DEVICE ptx::SmemDescriptor descriptor_k_major(const void* tile) { return ptx::smem_descriptor<ptx::Swizzle::bytes_128>(tile, 16, 1024); }

@@ -37,7 +37,7 @@ SharedLayout forward_layout() {
   using Storage = attention::ForwardStorage<kSpec>;
   std::vector<SharedField> fields;
   add_array(fields, "q", offsetof(Storage, q), Storage::kQBytes, kSpec.q_buffers, Kind::buffer);
-  add_array(fields, "k", offsetof(Storage, k), Storage::kKStageBytes, kSpec.stages, Kind::buffer);
+  add_array(fields, "k", offsetof(Storage, k), Storage::kKBytes, kSpec.stages, Kind::buffer);
   add_array(fields, "v", offsetof(Storage, v), Storage::kVBytes, kSpec.stages, Kind::buffer);
   fields.push_back({"o", offsetof(Storage, o), sizeof(Storage::o), Kind::buffer});
   add_ring<kSpec.q_buffers>(fields, "q_ring", offsetof(Storage, q_ring));
@@ -74,7 +74,8 @@ inline std::string forward_tile(const unsigned char* bytes) {
 
 inline std::string forward_map(const void* map, const void* params) {
   const auto& p = *static_cast<const ForwardParams*>(params);
-  return map == &p.q_map ? "q" : map == &p.k_map || map == &p.k_last_map ? "k" : map == &p.v_map ? "v" : map == &p.out_map ? "out" : "an unknown tensor map";
+  const auto is_of = [map](const ChunkMaps& maps) { return map == &maps.whole || map == &maps.last; };
+  return is_of(p.q_maps) ? "q" : is_of(p.k_maps) ? "k" : is_of(p.v_maps) ? "v" : is_of(p.out_maps) ? "out" : "an unknown tensor map";
 }
 
 }  // namespace naming

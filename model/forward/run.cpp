@@ -16,7 +16,7 @@ DecodedMap decoded(const TensorMapRequest& request) {
   map.base = static_cast<const unsigned char*>(request.base);
   map.rank = static_cast<int>(request.rank);
   map.element_bytes = 2;
-  map.swizzle = swizzle_of_row(request.swizzle_bytes());
+  map.swizzle = swizzle_of(request.swizzle_bytes);
   map.stride_bytes[0] = 2;
   for (std::size_t i = 0; i < request.rank; ++i) {
     map.extent[i] = request.extent[i];
@@ -24,6 +24,12 @@ DecodedMap decoded(const TensorMapRequest& request) {
     if (i > 0) map.stride_bytes[i] = request.stride_bytes[i - 1];
   }
   return map;
+}
+
+ChunkMaps encoded(const ChunkMapRequests& requests) {
+  ChunkMaps maps{encode(decoded(requests.whole)), {}};
+  if (requests.last.needed()) maps.last = encode(decoded(requests.last));
+  return maps;
 }
 
 GlobalTensor global(const char* name, const Tensor& tensor, const char* row_name, GlobalAccess access) {
@@ -75,11 +81,10 @@ LaunchReport run_prepare(const ForwardLaunch& launch, const LaunchGeometry& geom
 LaunchReport run_part(const ForwardLaunch& launch, const ForwardProblem& problem, const ForwardCall& call, const LaunchGeometry& geometry, void* workspace) {
   ForwardParams params = make_params(geometry, problem, call, workspace);
   const TensorMapRequests maps = make_tensor_maps(launch.spec, problem, call);
-  params.q_map = encode(decoded(maps.q));
-  params.k_map = encode(decoded(maps.k));
-  params.v_map = encode(decoded(maps.v));
-  params.out_map = encode(decoded(maps.out));
-  if (maps.k_last.needed()) params.k_last_map = encode(decoded(maps.k_last));
+  params.q_maps = encoded(maps.q);
+  params.k_maps = encoded(maps.k);
+  params.v_maps = encoded(maps.v);
+  params.out_maps = encoded(maps.out);
 
   GlobalMemory memory;
   memory.add(global("q", call.q, "query", GlobalAccess::read_only));

@@ -22,7 +22,8 @@ constexpr bool is_async(AccessKind kind) { return kind >= AccessKind::load_write
 // Where the bytes of a TMA load came from: what a WGMMA operand is checked against.
 struct TileOrigin {
   const void* map = nullptr;
-  std::uint32_t base = 0;  // offset of the box in shared memory
+  const void* tensor = nullptr;  // where the map begins: maps of one tensor may differ in their boxes
+  std::uint32_t base = 0;        // offset of the box in shared memory
   std::uint32_t row_bytes = 0;
   Swizzle swizzle = Swizzle::none;
   int coordinate[kMaxRank] = {};

@@ -42,7 +42,7 @@ template <class Move>
 void for_pieces(const Copy& copy, std::uint32_t row, Move&& move) {
   const std::uint32_t row_bytes = copy.map.row_bytes();
   for (std::uint32_t at = 0; at < row_bytes; at += kUnitBytes) {
-    const std::uint32_t linear = copy.offset + row * row_bytes + at + kSharedWindowBase;
+    const std::uint32_t linear = copy.offset + row * copy.map.shared_row_bytes() + at + kSharedWindowBase;
     move(swizzled(linear, copy.map.swizzle) - kSharedWindowBase, at);
   }
 }
@@ -108,6 +108,11 @@ bool step_store(Machine& machine, Copy& copy) {
 }
 
 }  // namespace
+
+void for_pieces_written(const Copy& copy, const std::function<void(std::uint32_t, std::uint32_t)>& visit) {
+  if (copy.map.fills_rows()) return visit(copy.offset, copy.map.bytes());
+  for (std::uint32_t row = 0; row < copy.map.rows(); ++row) for_pieces(copy, row, [&](std::uint32_t offset, std::uint32_t) { visit(offset, kUnitBytes); });
+}
 
 void for_pieces_inside(const Copy& copy, const std::function<void(std::uint32_t, std::uint32_t)>& visit) {
   for (std::uint32_t i = 0; i < copy.map.rows(); ++i) {

@@ -33,6 +33,9 @@ struct Copy {
   double due = 0;                     // of its next step, in a launch that is timed
 };
 
+// What a load writes in shared memory, as (offset, bytes): the whole of it at once where its rows fill the swizzle.
+void for_pieces_written(const Copy& copy, const std::function<void(std::uint32_t, std::uint32_t)>& visit);
+
 // The pieces of the box that lie inside the tensor, as (offset in shared memory, bytes). The rest of a store is never read.
 void for_pieces_inside(const Copy& copy, const std::function<void(std::uint32_t, std::uint32_t)>& visit);
 

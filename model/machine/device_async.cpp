@@ -30,7 +30,7 @@ std::string name_box(const Machine& machine, const Copy& copy) {
 
 // Where the box lies in shared memory: aligned, inside, and inside one buffer.
 std::uint32_t place_box(Machine& machine, Thread& thread, const void* p, const Copy& copy) {
-  const std::uint32_t bytes = copy.map.bytes();
+  const std::uint32_t bytes = copy.map.shared_bytes();
   const std::uint32_t offset = shared_offset(machine, thread, p, bytes);
   const SharedLayout& layout = machine.kernel.shared;
   if (offset % kTmaSharedAlignment != 0) machine.fail(Fault::misaligned, layout.describe(offset), "a box must start at a multiple of 128 bytes", &thread);
@@ -77,8 +77,9 @@ void tma_load(void* destination, const TensorMap& map, void* barrier, const int*
 
     TileOrigin origin;
     origin.map = &map;
+    origin.tensor = copy.map.base;
     origin.base = copy.offset;
-    origin.row_bytes = copy.map.row_bytes();
+    origin.row_bytes = copy.map.shared_row_bytes();
     origin.swizzle = copy.map.swizzle;
     std::copy(copy.coordinate.begin(), copy.coordinate.end(), std::begin(origin.coordinate));
     for (std::size_t axis = 0; axis < kMaxRank; ++axis) origin.box[axis] = axis < static_cast<std::size_t>(rank) ? copy.map.box[axis] : 1;
@@ -90,8 +91,10 @@ void tma_load(void* destination, const TensorMap& map, void* barrier, const int*
     access.pc = thread.pc;
     access.origin = cluster.log.add_origin(origin);
     const AccessId id = cluster.log.add(access);
-    if (const Conflict conflict = target->shared.shadow().write(copy.offset, copy.map.bytes(), id, thread.clock))
-      machine.fail(conflict, *target, access, name_box(machine, copy));
+    for_pieces_written(copy, [&](std::uint32_t offset, std::uint32_t bytes) {
+      if (const Conflict conflict = target->shared.shadow().write(offset, bytes, id, thread.clock))
+        machine.fail(conflict, *target, access, name_box(machine, copy));
+    });
     machine.start(std::make_unique<Copy>(copy));
   }
 }

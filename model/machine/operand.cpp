@@ -99,13 +99,13 @@ std::optional<std::string> check_layout(Block& block, const OperandUnits& operan
     const AccessId writer = shadow.writer(operand.units[i]);
     if (writer == 0) return std::nullopt;
     if (writer != last) {
-      if (log[writer].kind != AccessKind::load_write) return std::nullopt;  // made by the kernel: its own business
+      if (log[writer].kind != AccessKind::load_write) continue;  // made by the kernel: its own business
       origin = &log.origin(log[writer].origin);
       last = writer;
     }
     const std::uint32_t address = operand.units[i] * kUnitBytes + kSharedWindowBase;
     const std::uint32_t linear = swizzled(address, origin->swizzle) - kSharedWindowBase - origin->base;
-    OperandPlace here{origin->map, {}};
+    OperandPlace here{origin->tensor, {}};
     std::uint32_t row = linear / origin->row_bytes;
     here.coordinate[0] = origin->coordinate[0] + static_cast<int>(linear % origin->row_bytes / 2);
     for (int axis = 1; axis < kMaxRank; ++axis) {
@@ -120,7 +120,7 @@ std::optional<std::string> check_layout(Block& block, const OperandUnits& operan
     OperandPlace wanted = *place;
     wanted.coordinate[0] += k_contiguous ? k : line - first;
     wanted.coordinate[1] += k_contiguous ? line - first : k;
-    if (here.map != wanted.map || !std::equal(std::begin(here.coordinate), std::end(here.coordinate), std::begin(wanted.coordinate)))
+    if (here.tensor != wanted.tensor || !std::equal(std::begin(here.coordinate), std::end(here.coordinate), std::begin(wanted.coordinate)))
       return fmt::format("its {} {} at k {} is column {}, row {} of the tensor; the first unit says it should be column {}, row {}",
                          k_contiguous ? "line" : "lines from", line, k, here.coordinate[0], here.coordinate[1], wanted.coordinate[0], wanted.coordinate[1]);
   }

@@ -59,7 +59,7 @@ class OperandCache {
 
 // Where in its tensor the first unit of an operand came from, if all of it came by TMA.
 struct OperandPlace {
-  const void* map = nullptr;
+  const void* tensor = nullptr;
   int coordinate[5] = {};
 };
 

@@ -19,8 +19,8 @@ std::optional<std::string> broken_rule(const DecodedMap& map) {
       return fmt::format("stride {} is {} bytes; it must be a multiple of 16 below 2^40", i, map.stride_bytes[i]);
   }
   if (map.row_bytes() % 16 != 0) return fmt::format("a row of the box has {} bytes; it must have a multiple of 16", map.row_bytes());
-  const std::uint32_t span = map.swizzle == Swizzle::none ? 0 : 16u << static_cast<std::uint32_t>(map.swizzle);
-  if (span != 0 && map.row_bytes() > span) return fmt::format("a row of the box has {} bytes; this swizzle takes at most {}", map.row_bytes(), span);
+  if (map.row_bytes() > map.shared_row_bytes())
+    return fmt::format("a row of the box has {} bytes; this swizzle takes at most {}", map.row_bytes(), map.shared_row_bytes());
   return std::nullopt;
 }
 

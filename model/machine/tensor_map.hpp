@@ -14,8 +14,9 @@ namespace tandem::model {
 
 enum class Swizzle : std::uint32_t { none = 0, bytes32 = 1, bytes64 = 2, bytes128 = 3 };
 
-// That of boxes whose rows fill it.
-constexpr Swizzle swizzle_of_row(int bytes) { return bytes == 32 ? Swizzle::bytes32 : bytes == 64 ? Swizzle::bytes64 : Swizzle::bytes128; }
+constexpr Swizzle swizzle_of(int bytes) { return bytes == 32 ? Swizzle::bytes32 : bytes == 64 ? Swizzle::bytes64 : Swizzle::bytes128; }
+
+constexpr std::uint32_t span_of(Swizzle swizzle) { return 16u << static_cast<std::uint32_t>(swizzle); }
 
 constexpr int kMaxRank = 5;
 
@@ -35,6 +36,11 @@ struct DecodedMap {
     return rows;
   }
   std::uint32_t bytes() const { return rows() * row_bytes(); }
+
+  // In shared memory a row takes all of the swizzle's span, however little the box fills of it; what is beside it stays as it was.
+  std::uint32_t shared_row_bytes() const { return swizzle == Swizzle::none ? row_bytes() : span_of(swizzle); }
+  std::uint32_t shared_bytes() const { return rows() * shared_row_bytes(); }
+  bool fills_rows() const { return row_bytes() == shared_row_bytes(); }
 };
 
 // The sentence that says which rule of the driver the map breaks; nullopt if none.

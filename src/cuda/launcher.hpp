@@ -44,7 +44,7 @@ class Launcher {
   }
 
  private:
-  static constexpr std::size_t kMostBytes = 1024;  // of parameters: all that ForwardParams has, five tensor maps among them
+  static constexpr std::size_t kMostBytes = 1408;  // of parameters: all that ForwardParams has, eight tensor maps among them
 
   static constexpr unsigned long long kNoStream = ~0ull;  // ids are counted
 

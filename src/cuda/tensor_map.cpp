@@ -4,7 +4,7 @@ namespace tandem::cuda {
 namespace {
 
 CUtensorMapSwizzle swizzle_of(const TensorMapRequest& request) {
-  switch (request.swizzle_bytes()) {
+  switch (request.swizzle_bytes) {
     case 32: return CU_TENSOR_MAP_SWIZZLE_32B;
     case 64: return CU_TENSOR_MAP_SWIZZLE_64B;
     default: return CU_TENSOR_MAP_SWIZZLE_128B;

@@ -57,6 +57,26 @@ TensorMapRequest ragged_map(const Tensor& tensor, DType type, int box_rows) {
   return map;
 }
 
+// Those of the tensor. Those of the tile, with zeros, of Q where O passes through its buffer and leaves something there, and of tensors that lack more than a
+// piece of the last chunk, which only the model plays on such tiles.
+LoadedColumns loaded_columns(const ForwardSpec& spec, const ForwardProblem& problem) {
+  const auto of = [](std::int64_t columns, int tile) {
+    const int existing = smaller_than_int(columns);
+    return existing + tile::kPieceColumns >= tile && tile::chunks_of(existing) == tile::chunks_of(tile) ? existing : tile;
+  };
+  const int qk = of(problem.head_dim, spec.head_dim);
+  return {spec.output_stage == OutputStage::q_buffer ? spec.head_dim : qk, qk, of(problem.head_dim_v, spec.head_dim_v)};
+}
+
+// The map of the last chunk, if `columns` do not fill it: the same tensor, a narrower box.
+void add_last(ChunkMapRequests& maps, int columns, int swizzle_bytes) {
+  const int left = columns % tile::kChunkColumns;
+  if (left == 0) return;
+  maps.last = maps.whole;
+  maps.last.box[0] = static_cast<std::uint32_t>(left);
+  maps.last.swizzle_bytes = swizzle_bytes;
+}
+
 // Up to which |S| the cubic in place of tanh(S cap_scale) holds (softmax.cuh): where its coefficients and S^2 are ordinary FP32 numbers.
 float gentle_score(float scale_log2, float cap_scale) {
   const bool ordinary = cap_scale >= 0x1p-20f && cap_scale <= 0x1p20f && scale_log2 >= 0x1p-40f && scale_log2 <= 0x1p60f;
@@ -83,6 +103,7 @@ StridedTensor strided(const Tensor& tensor) { return {tensor.data, tensor.stride
 
 LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& problem, int multiprocessors, std::int64_t l2_bytes) {
   LaunchGeometry geometry;
+  geometry.loaded = loaded_columns(spec, problem);
   geometry.threads = spec.threads();
   geometry.cluster = spec.cluster;
   geometry.shared_bytes = budget::shared_ledger(spec).total();
@@ -128,23 +149,24 @@ LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& prob
 
 TensorMapRequests make_tensor_maps(const ForwardSpec& spec, const ForwardProblem& problem, const ForwardCall& call) {
   const auto map_of = spec.ragged ? ragged_map : dense_map;
-  TensorMapRequests maps{map_of(call.q, spec.dtype, spec.block_m()),
-                         map_of(call.k, spec.dtype, spec.block_n),
-                         map_of(call.v, spec.dtype, spec.block_n),
-                         map_of(call.out, spec.dtype, 16),
-                         {}};
+  TensorMapRequests maps{{map_of(call.q, spec.dtype, spec.block_m()), {}},
+                         {map_of(call.k, spec.dtype, spec.block_n), {}},
+                         {map_of(call.v, spec.dtype, spec.block_n), {}},
+                         {map_of(call.out, spec.dtype, 16), {}}};
   if (problem.seqlen_k == 0 || problem.batch_of_k() == 0) {
     // No keys: the kernel masks the one block that it visits. It has to be read from somewhere, and Q is there.
-    maps.k = dense_map(call.q, spec.dtype, spec.block_n);
-    maps.k.rank = maps.q.rank;
-    maps.k.extent = {8, 1, 1, 1, 1};
-    maps.k.stride_bytes = {16, 16, 16, 16};
-    maps.v = maps.k;
+    TensorMapRequest& any = maps.k.whole;
+    any = dense_map(call.q, spec.dtype, spec.block_n);
+    any.rank = maps.q.whole.rank;
+    any.extent = {8, 1, 1, 1, 1};
+    any.stride_bytes = {16, 16, 16, 16};
+    maps.v.whole = any;
   }
-  if (tile::has_narrow_chunk(spec.head_dim)) {
-    maps.k_last = maps.k;
-    maps.k_last.box[0] = static_cast<std::uint32_t>(tile::last_chunk_columns(spec.head_dim));
-  }
+  const LoadedColumns loaded = loaded_columns(spec, problem);
+  add_last(maps.q, loaded.q, tile::kRowBytes);
+  add_last(maps.k, loaded.k, tile::last_chunk_columns(spec.head_dim) * 2);
+  add_last(maps.v, loaded.v, tile::kRowBytes);
+  add_last(maps.out, loaded.v, tile::kRowBytes);
   return maps;
 }
 
@@ -168,6 +190,9 @@ ForwardParams make_params(const LaunchGeometry& geometry, const ForwardProblem& 
   params.seqlen_k = smaller_than_int(problem.seqlen_k);
   params.head_dim = smaller_than_int(problem.head_dim);
   params.head_dim_v = smaller_than_int(problem.head_dim_v);
+  params.q_columns = geometry.loaded.q;
+  params.k_columns = geometry.loaded.k;
+  params.v_columns = geometry.loaded.v;
   const auto scale = [=](float value) { return std::clamp(value, kSmallestScale, kLargestScale); };
   params.scale_log2 = scale((problem.softcap ? call.softcap : call.softmax_scale) * kLog2E);
   params.cap_scale = problem.softcap ? std::min(call.softmax_scale / call.softcap, kLargestScale) : 0.0f;  // may be 0: the mask comes later

@@ -11,7 +11,7 @@
 namespace tandem {
 
 // What cuTensorMapEncodeTiled takes: coordinates (column, row, head, batch), of ragged tensors (column, row, head, end, batch) as
-// attention/sequence.cuh says; the swizzle is as wide as a row of the box, zeros stand for what is outside the tensor.
+// attention/sequence.cuh says; zeros stand for what is outside the tensor.
 struct TensorMapRequest {
   const void* base = nullptr;
   DType type = DType::bf16;
@@ -19,22 +19,28 @@ struct TensorMapRequest {
   std::array<std::uint64_t, 5> extent{};        // elements
   std::array<std::uint64_t, 4> stride_bytes{};  // of all axes but the first; multiples of 16
   std::array<std::uint32_t, 5> box{};           // elements
+  int swizzle_bytes = 128;                      // 32, 64 or 128: of a row in shared memory, whose first bytes the box's row takes
   int l2_bytes = 128;                           // that a load brings into the L2 cache at least: 128 or 256
 
   bool needed() const { return box[0] != 0; }
-  int swizzle_bytes() const { return static_cast<int>(box[0]) * 2; }
 
   bool operator==(const TensorMapRequest&) const = default;
   // Whether the two differ at most in their address.
   bool same_layout(const TensorMapRequest& other) const {
     return type == other.type && rank == other.rank && extent == other.extent && stride_bytes == other.stride_bytes && box == other.box &&
-           l2_bytes == other.l2_bytes;
+           swizzle_bytes == other.swizzle_bytes && l2_bytes == other.l2_bytes;
   }
+};
+
+// Columns that loads bring of each row (ForwardParams).
+struct LoadedColumns {
+  int q = 0, k = 0, v = 0;
 };
 
 // The part of a launch that depends on the problem alone.
 struct LaunchGeometry {
   TileOrder order;
+  LoadedColumns loaded;
   int grid = 0;
   int threads = 0;
   int cluster = 1;
@@ -43,9 +49,14 @@ struct LaunchGeometry {
   int list_capacity = 0;            // ragged: entries that the list has room for
 };
 
+// What ChunkMaps are made from.
+struct ChunkMapRequests {
+  TensorMapRequest whole;
+  TensorMapRequest last;  // not needed where the tensor fills whole chunks
+};
+
 struct TensorMapRequests {
-  TensorMapRequest q, k, v, out;
-  TensorMapRequest k_last;  // not needed where K's last chunk is as wide as the others
+  ChunkMapRequests q, k, v, out;
 };
 
 // `multiprocessors` of the device; `l2_bytes` that K and V of a section of heads may fill.

@@ -130,7 +130,7 @@ std::string unsupported_reason(const ForwardProblem& problem) {
   return {};
 }
 
-ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
+ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device, int most_rows) {
   // Of two kinds of problems, short and long, and not of each length and batch: every other spec is a compilation.
   ForwardProblem problem = asked;
   const bool is_short = shorter_side(asked) < 1024 && !asked.batch_invariant;
@@ -155,7 +155,7 @@ ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device) {
             spec.output_stage = stage;
             spec.turns = warpgroups > 1 ? Turns::gemm_issue : Turns::none;
             // One warpgroup alone on a multiprocessor has nobody to hide its softmax behind.
-            if (warpgroups * ctas < 2 || warpgroups * ctas > 3 || budget::broken_rule(spec) != nullptr) continue;
+            if (warpgroups * ctas < 2 || warpgroups * ctas > 3 || spec.block_m() > most_rows || budget::broken_rule(spec) != nullptr) continue;
             if (!has_registers_to_spare(spec)) continue;
             const double cycles = predicted_cycles(spec, problem, device);
             if (cycles < best_cycles) {
@@ -173,8 +173,10 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
   ForwardPlan plan;
   const ForwardSpec base = base_spec(problem);
   std::int64_t section_bytes = device.section_bytes;
+  int most_rows = kMostRows;
   if (const TunedLine* line = tuned_line(problem, device)) {
     const TunedLine* const chosen = line;
+    most_rows = chosen->spec.block_m();
     std::optional<ForwardSpec> spec = adapted(line->spec, base);
     // A tile that leaves no room for the mask: another one of this head dim does as a rule, measured at other lengths. None with more rows, for few may
     // have been chosen because there are few tiles.
@@ -189,7 +191,7 @@ Result<ForwardPlan> plan_forward(const ForwardProblem& asked, const DeviceShape&
     }
   }
   if (!plan.tuned) {
-    plan.spec = model_spec(problem, device);
+    plan.spec = model_spec(problem, device, most_rows);
     plan.reason = fmt::format("modelled: {:.0f} cycles a step, bound by {}", roofline(plan.spec).bound(), roofline(plan.spec).binding());
   }
   if (!override_text.empty()) {

@@ -40,7 +40,10 @@ constexpr int tile_width_v(std::int64_t head_dim_v) {
   return width > 64 && width % 64 == 24 ? width + 8 : width;
 }
 
-// Chosen by the roofline among all specs that the budget allows; depends on lengths only by whether they are short.
-ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device);
+constexpr int kMostRows = 192;  // of a tile
+
+// Chosen by the model of a tile's time (roofline.hpp) among all specs that the budget allows with tiles of at most `most_rows` queries; depends on lengths only
+// by whether they are short.
+ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device, int most_rows = kMostRows);
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ constexpr std::uint64_t kSeeds = 200;
 
 // Several tiles for each block, and two batch entries, so that what runs over the end of one lands in the other.
 Play play_of(const PlantedFault& fault) {
-  Play play(fault.spec, case_for(fault.spec, fault.seqlen_q, fault.seqlen_k, 2, 2, 1));
+  Play play(fault.spec, case_for(fault.spec, fault.seqlen_q, fault.seqlen_k, 2, 2, 1, fault.missing_columns));
   play.multiprocessors = 2;
   return play;
 }

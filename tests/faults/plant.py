@@ -37,8 +37,8 @@ def table_source(kernels):
     lines += ["}", "", "namespace tandem::testing {", "", "std::vector<PlantedFault> planted_faults() {", "  return {"]
     for name, spec, expected in kernels:
         diagnoses = ", ".join(f'{{model::Fault::{fault}, "{part}"}}' for fault, part in expected)
-        seqlen_q, seqlen_k = SHAPES[spec]
-        lines.append(f'      planted<ForwardSpec{SPECS[spec]}>("{name}", tandem_fault_{name}, {seqlen_q}, {seqlen_k}, {{{diagnoses}}}),')
+        seqlen_q, seqlen_k, missing_columns = SHAPES[spec]
+        lines.append(f'      planted<ForwardSpec{SPECS[spec]}>("{name}", tandem_fault_{name}, {seqlen_q}, {seqlen_k}, {missing_columns}, {{{diagnoses}}}),')
     return "\n".join(lines + ["  };", "}", "", "}  // namespace tandem::testing", ""])
 
 

@@ -17,15 +17,16 @@ SPECS = {
     "short": "{.head_dim = 64, .head_dim_v = 64, .block_n = 64, .q_buffers = 2, .turns = tandem::Turns::none}",
     # a softcap, whose smaller scores take another way than its larger ones
     "capped": "{.head_dim = 64, .head_dim_v = 64, .softcap = true, .block_n = 48, .turns = tandem::Turns::none}",
-    # a last chunk of K that is narrower than the others
+    # a last chunk of K that is narrower than the others, and tensors that end inside it
     "narrow": "{.head_dim = 80, .head_dim_v = 80, .block_n = 64, .turns = tandem::Turns::none}",
     # two blocks load K and V for each other
     "cluster": "{.head_dim = 128, .head_dim_v = 128, .consumer_warpgroups = 1, .block_n = 64, .cluster = 2, .turns = tandem::Turns::none,"
     " .scheduler = tandem::Scheduler::static_persistent}",
 }
 
-# Queries and keys: they end inside a tile.
-SHAPES = {"own": (150, 150), "registers": (150, 150), "q_buffer": (150, 150), "short": (200, 50), "capped": (70, 150), "narrow": (70, 150), "cluster": (150, 150)}
+# Queries and keys, which end inside a tile, and how many columns the tensors lack beside it.
+SHAPES = {"own": (150, 150, 0), "registers": (150, 150, 0), "q_buffer": (150, 150, 8), "short": (200, 50, 0), "capped": (70, 150, 0), "narrow": (70, 150, 8),
+          "cluster": (150, 150, 0)}
 
 FORWARD = "attention/forward.cuh"
 EPILOGUE = "attention/epilogue.cuh"
@@ -48,7 +49,7 @@ FAULTS = [
      [("race", ""), ("deadlock", "_ring.")]),
     # ---- stages
     ("producer_does_not_wait_for_a_free_stage", "own", FORWARD, "ring.acquire(at);", "", [("race", "k["), ("race", "v[")]),
-    ("one_stage_too_few", "registers", FORWARD, "s_.k[k_at_.stage], params_.k_map", "s_.k[0], params_.k_map",
+    ("one_stage_too_few", "registers", FORWARD, "s_.k[k_at_.stage], params_.k_maps", "s_.k[0], params_.k_maps",
      [("race", "k[0]"), ("uninitialised_read", "k[1]")]),
     ("tile_slot_not_acquired", "short", FORWARD, "s_.tile_ring.acquire(tile_at_);", "", [("race", "tiles[")]),
     ("v_released_before_pv_has_read_it", "own", FORWARD, "ptx::wgmma_wait_group<0>();\n    ptx::wgmma_settle(r_o_);\n    release_v();",
@@ -68,10 +69,10 @@ FAULTS = [
      "v_ring.init(kSpec.consumer_warps() * kSpec.cluster - 1);", [("race", "v["), ("barrier_over_arrival", "v_ring.empty")]),
     ("every_lane_arrives", "own", PIPELINE, "if (ptx::elect_one()) ptx::mbarrier_arrive(empty[at.stage]);", "ptx::mbarrier_arrive(empty[at.stage]);",
      [("barrier_over_arrival", ".empty"), ("race", "")]),
-    ("fewer_bytes_expected_than_come", "own", FORWARD, "ring.expect(at, kBytes);", "ring.expect(at, kBytes - 128);",
+    ("fewer_bytes_expected_than_come", "own", FORWARD, "ring.expect(at, kSpec.block_n * columns * 2);", "ring.expect(at, kSpec.block_n * columns * 2 - 128);",
      [("transaction_count", "_ring.full")]),
-    ("more_bytes_expected_than_come", "registers", FORWARD, "ring.expect(at, kBytes);", "ring.expect(at, kBytes + 16);", [("deadlock", "_ring.full")]),
-    ("q_bytes_not_expected", "registers", FORWARD, "s_.q_ring.expect(q_at_, Storage::kQBytes);", "ptx::mbarrier_arrive(s_.q_ring.full[q_at_.stage]);",
+    ("more_bytes_expected_than_come", "registers", FORWARD, "ring.expect(at, kSpec.block_n * columns * 2);", "ring.expect(at, kSpec.block_n * columns * 2 + 16);", [("deadlock", "_ring.full")]),
+    ("q_bytes_not_expected", "registers", FORWARD, "s_.q_ring.expect(q_at_, kSpec.block_m() * params_.q_columns * 2);", "ptx::mbarrier_arrive(s_.q_ring.full[q_at_.stage]);",
      [("transaction_count", "q_ring.full"), ("race", "q[")]),
     ("barriers_used_before_they_are_initialised", "own", FORWARD, "  else\n    ptx::block_sync();", "  else {}", [("barrier_misuse", "_ring.")]),
     ("barrier_initialisation_not_fenced", "own", FORWARD, "ptx::fence_mbarrier_init();", "", [("missing_proxy_fence", "_ring.full")]),
@@ -120,8 +121,12 @@ FAULTS = [
      " ptx::CacheHint::evict_last);", [("race", "k["), ("race", "v["), ("uninitialised_read", "k["), ("uninitialised_read", "v[")]),
     ("narrow_chunk_read_as_a_wide_one", "narrow", SWIZZLE, "if (k / 4 == chunks_of(kColumns) - 1) step.high = ptx::descriptor_layout<kLastSwizzle>(8 * kLastRowBytes);",
      "", [("operand_layout", "k["), ("shared_out_of_bounds", "k[")]),
-    ("narrow_chunk_loaded_by_the_map_of_wide_ones", "narrow", FORWARD, "kNarrow ? params_.k_last_map : params_.k_map", "params_.k_map",
-     [("shared_out_of_bounds", "k[")]),
+    ("last_chunk_loaded_by_the_map_of_whole_ones", "narrow", FORWARD, "maps.of(chunk, kColumns, columns)", "maps.whole", [("shared_out_of_bounds", "k[")]),
+    ("columns_beyond_the_tensor_not_zeroed", "narrow", FORWARD, "shared.zero_beyond(params);", "", [("uninitialised_read", "k["), ("uninitialised_read", "q[")]),
+    ("zeros_one_piece_too_early", "narrow", STORAGE, "columns % tile::kChunkColumns / tile::kPieceColumns)", "columns % tile::kChunkColumns / tile::kPieceColumns - 1)",
+     [("race", "k["), ("race", "q["), ("race", "v["), ("uninitialised_read", "k["), ("uninitialised_read", "q[")]),
+    ("zeros_not_fenced_before_wgmma", "narrow", STORAGE, "ptx::fence_proxy_async_shared();  // WGMMA reads them", "",
+     [("missing_proxy_fence", "k["), ("missing_proxy_fence", "q["), ("missing_proxy_fence", "v[")]),
     ("matrix_row_misaligned", "own", EPILOGUE, "ptx::stmatrix_x4(base + (pair / 8)", "ptx::stmatrix_x4(base + 8 + (pair / 8)", [("misaligned", "shared memory")]),
     # ---- turns and registers
     ("turn_given_to_the_wrong_warpgroup", "own", FORWARD, "give_turn_to(warpgroup_ + 1 == kSpec.consumer_warpgroups ? 0 : warpgroup_ + 1);",

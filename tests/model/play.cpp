@@ -61,15 +61,15 @@ void make_ragged(ForwardCase& c) {
 }  // namespace
 
 ForwardCase case_for(const ForwardSpec& spec, std::int64_t seqlen_q, std::int64_t seqlen_k, std::int64_t batch, std::int64_t num_heads,
-                     std::int64_t num_heads_kv) {
+                     std::int64_t num_heads_kv, int missing_columns) {
   ForwardCase c;
   c.problem = make_problem(spec.dtype == DType::bf16 ? ElementType::bf16 : ElementType::fp16, {.batch = batch,
                                                                                                .seqlen_q = seqlen_q,
                                                                                                .seqlen_k = seqlen_k,
                                                                                                .num_heads = num_heads,
                                                                                                .num_heads_kv = num_heads_kv,
-                                                                                               .head_dim = spec.head_dim,
-                                                                                               .head_dim_v = spec.head_dim_v,
+                                                                                               .head_dim = spec.head_dim - missing_columns,
+                                                                                               .head_dim_v = spec.head_dim_v - missing_columns,
                                                                                                .causal = spec.causal});
   c.softmax_scale = usual_scale(spec.head_dim);
   if (spec.local) add_window(c.problem);

@@ -33,8 +33,9 @@ class Play {
   ReferenceRows exact_, same_dtype_;
 };
 
-// The problem of a spec: head dims, type and mask are the spec's. A ragged one has sequences up to these lengths, two more than `batch`.
+// The problem of a spec: type and mask are the spec's, and head dims too, less `missing_columns`. A ragged one has sequences up to these lengths, two more
+// than `batch`.
 ForwardCase case_for(const ForwardSpec& spec, std::int64_t seqlen_q, std::int64_t seqlen_k, std::int64_t batch = 1, std::int64_t num_heads = 1,
-                     std::int64_t num_heads_kv = 1);
+                     std::int64_t num_heads_kv = 1, int missing_columns = 0);
 
 }  // namespace tandem::testing

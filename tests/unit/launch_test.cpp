@@ -40,6 +40,10 @@ Case make_case(std::int64_t batch = 3, std::int64_t seqlen_q = 200, std::int64_t
   return made;
 }
 
+ForwardParams params_of(const Case& c, const ForwardSpec& spec = {}, unsigned long long* counter = nullptr) {
+  return make_params(make_geometry(spec, c.problem, 132, 32 << 20), c.problem, c.call, counter);
+}
+
 // What the driver's documentation demands of every map, whatever the layout.
 void expect_encodable(const TensorMapRequest& map) {
   ASSERT_NE(map.base, nullptr);
@@ -54,15 +58,23 @@ void expect_encodable(const TensorMapRequest& map) {
     EXPECT_EQ(stride % 16, 0u);
     EXPECT_LT(stride, 1ull << 40);
   }
-  EXPECT_TRUE(map.swizzle_bytes() == 32 || map.swizzle_bytes() == 64 || map.swizzle_bytes() == 128) << "a box as wide as a swizzle";
+  EXPECT_TRUE(map.swizzle_bytes == 32 || map.swizzle_bytes == 64 || map.swizzle_bytes == 128);
+  EXPECT_LE(map.box[0] * 2, static_cast<std::uint32_t>(map.swizzle_bytes)) << "a row of the box fits a row of the swizzle";
 }
 
+std::array<const ChunkMapRequests*, 4> each(const TensorMapRequests& maps) { return {&maps.q, &maps.k, &maps.v, &maps.out}; }
+
 void expect_encodable(const TensorMapRequests& maps) {
-  for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) {
-    expect_encodable(*map);
-    EXPECT_EQ(map->box[0], 64u);
+  for (const ChunkMapRequests* chunks : each(maps)) {
+    expect_encodable(chunks->whole);
+    EXPECT_EQ(chunks->whole.box[0], 64u);
+    if (!chunks->last.needed()) continue;
+    expect_encodable(chunks->last);
+    TensorMapRequest wide = chunks->last;
+    wide.box[0] = 64;
+    wide.swizzle_bytes = 128;
+    EXPECT_EQ(wide, chunks->whole) << "the same tensor, another box";
   }
-  if (maps.k_last.needed()) expect_encodable(maps.k_last);
 }
 
 TEST(TensorMaps, DescribeContiguousTensors) {
@@ -70,37 +82,47 @@ TEST(TensorMaps, DescribeContiguousTensors) {
   const ForwardSpec spec{.head_dim = 128, .head_dim_v = 64, .consumer_warpgroups = 3, .block_n = 96};
   const TensorMapRequests maps = make_tensor_maps(spec, c.problem, c.call);
   expect_encodable(maps);
-  EXPECT_EQ(maps.q.base, c.call.q.data);
-  EXPECT_EQ(maps.q.extent, (Extent{128, 200, 8, 3}));
-  EXPECT_EQ(maps.q.stride_bytes, (Strides{2 * 8 * 128, 2 * 128, 2 * 200 * 8 * 128}));
-  EXPECT_EQ(maps.q.box, (Box{64, 192, 1, 1, 1}));
-  EXPECT_EQ(maps.k.base, c.call.k.data);
-  EXPECT_EQ(maps.k.extent, (Extent{128, 300, 2, 3}));
-  EXPECT_EQ(maps.k.box, (Box{64, 96, 1, 1, 1}));
-  EXPECT_EQ(maps.v.extent, (Extent{64, 300, 2, 3}));
-  EXPECT_EQ(maps.v.stride_bytes, (Strides{2 * 2 * 64, 2 * 64, 2 * 300 * 2 * 64}));
-  EXPECT_EQ(maps.v.box, (Box{64, 96, 1, 1, 1}));
-  EXPECT_EQ(maps.out.base, c.call.out.data);
-  EXPECT_EQ(maps.out.extent, (Extent{64, 200, 8, 3}));
-  EXPECT_EQ(maps.out.box, (Box{64, 16, 1, 1, 1})) << "a warp stores its own 16 rows";
+  EXPECT_EQ(maps.q.whole.base, c.call.q.data);
+  EXPECT_EQ(maps.q.whole.extent, (Extent{128, 200, 8, 3}));
+  EXPECT_EQ(maps.q.whole.stride_bytes, (Strides{2 * 8 * 128, 2 * 128, 2 * 200 * 8 * 128}));
+  EXPECT_EQ(maps.q.whole.box, (Box{64, 192, 1, 1, 1}));
+  EXPECT_EQ(maps.k.whole.base, c.call.k.data);
+  EXPECT_EQ(maps.k.whole.extent, (Extent{128, 300, 2, 3}));
+  EXPECT_EQ(maps.k.whole.box, (Box{64, 96, 1, 1, 1}));
+  EXPECT_EQ(maps.v.whole.extent, (Extent{64, 300, 2, 3}));
+  EXPECT_EQ(maps.v.whole.stride_bytes, (Strides{2 * 2 * 64, 2 * 64, 2 * 300 * 2 * 64}));
+  EXPECT_EQ(maps.v.whole.box, (Box{64, 96, 1, 1, 1}));
+  EXPECT_EQ(maps.out.whole.base, c.call.out.data);
+  EXPECT_EQ(maps.out.whole.extent, (Extent{64, 200, 8, 3}));
+  EXPECT_EQ(maps.out.whole.box, (Box{64, 16, 1, 1, 1})) << "a warp stores its own 16 rows";
 }
 
-TEST(TensorMaps, OfTheLastChunkOfKAreAsWideAsItsColumnsNeed) {
-  const struct {
-    int head_dim;
-    std::uint32_t columns;  // 0: no map of its own
-  } cases[] = {{16, 16}, {32, 32}, {48, 0}, {64, 0}, {80, 16}, {96, 32}, {112, 0}, {128, 0}, {144, 16}, {160, 32}, {256, 0}};
+TEST(TensorMaps, EndWithTheTensor) {
   for (const bool ragged : {false, true})
-    for (const auto& [head_dim, columns] : cases) {
+    for (std::int64_t head_dim = 8; head_dim <= 256; head_dim += 8) {
       SCOPED_TRACE(head_dim);
-      Case c = make_case(1, 200, 300, 8, 2, head_dim, 64);
+      Case c = make_case(1, 200, 300, 8, 2, head_dim, head_dim);
       c.problem.packed_q = c.problem.packed_k = ragged;
-      const TensorMapRequests maps = make_tensor_maps({.head_dim = head_dim, .head_dim_v = 64, .ragged = ragged, .block_n = 96}, c.problem, c.call);
+      ForwardSpec spec = plan_forward(c.problem, {}).value().spec;
+      const TensorMapRequests maps = make_tensor_maps(spec, c.problem, c.call);
       expect_encodable(maps);
-      EXPECT_EQ(maps.k_last.needed(), columns > 0);
-      TensorMapRequest expected = columns > 0 ? maps.k : TensorMapRequest{};
-      expected.box[0] = columns;
-      EXPECT_EQ(maps.k_last, expected) << "the same tensor, another box";
+      for (const ChunkMapRequests* chunks : each(maps)) EXPECT_EQ(chunks->last.box[0], head_dim % 64) << "0: not needed";
+      if (head_dim % 64 != 0) {
+        const int left = static_cast<int>((head_dim + 15) / 16 * 16 % 64);
+        EXPECT_EQ(maps.k.last.swizzle_bytes, left == 16 ? 32 : left == 32 ? 64 : 128) << "K's last chunk is no wider than its columns need";
+        EXPECT_EQ(maps.q.last.swizzle_bytes, 128);
+        EXPECT_EQ(maps.v.last.swizzle_bytes, 128);
+      }
+      const auto loaded = [&] {
+        const ForwardParams params = params_of(c, spec);
+        return std::array{params.q_columns, params.k_columns, params.v_columns};
+      };
+      const int columns = static_cast<int>(head_dim);
+      EXPECT_EQ(loaded(), (std::array{columns, columns, columns}));
+
+      spec.output_stage = OutputStage::q_buffer;
+      EXPECT_EQ(loaded(), (std::array{spec.head_dim, columns, columns})) << "O leaves something beyond Q's columns, which each load makes zeros again";
+      EXPECT_EQ(make_tensor_maps(spec, c.problem, c.call).q.last.box[0], spec.head_dim % 64);
     }
 }
 
@@ -108,7 +130,7 @@ TEST(TensorMaps, CarryTheType) {
   const Case c = make_case();
   for (const DType type : {DType::fp16, DType::bf16}) {
     const TensorMapRequests maps = make_tensor_maps(ForwardSpec{.dtype = type}, c.problem, c.call);
-    for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) EXPECT_EQ(map->type, type);
+    for (const ChunkMapRequests* chunks : each(maps)) EXPECT_EQ(chunks->whole.type, type);
   }
 }
 
@@ -118,17 +140,17 @@ TEST(TensorMaps, FollowASliceOfAPackedTensor) {
   for (Tensor* packed : {&c.call.q, &c.call.k}) packed->stride = {64 * 3 * 4 * 64, 3 * 4 * 64, 64, 1};
   const TensorMapRequests maps = make_tensor_maps({.head_dim = 64, .head_dim_v = 64}, c.problem, c.call);
   expect_encodable(maps);
-  EXPECT_EQ(maps.k.base, c.call.k.data);
-  EXPECT_EQ(maps.k.extent, (Extent{64, 64, 4, 2}));
-  EXPECT_EQ(maps.k.stride_bytes, (Strides{2 * 768, 2 * 64, 2 * 64 * 768}));
+  EXPECT_EQ(maps.k.whole.base, c.call.k.data);
+  EXPECT_EQ(maps.k.whole.extent, (Extent{64, 64, 4, 2}));
+  EXPECT_EQ(maps.k.whole.stride_bytes, (Strides{2 * 768, 2 * 64, 2 * 64 * 768}));
 }
 
 TEST(TensorMaps, FollowHeadsFirstTensors) {
   Case c = make_case(2, 100, 100, 4, 4, 64, 64);
   c.call.v.stride = {4 * 100 * 64, 64, 100 * 64, 1};
   const TensorMapRequests maps = make_tensor_maps({.head_dim = 64, .head_dim_v = 64}, c.problem, c.call);
-  EXPECT_EQ(maps.v.extent, (Extent{64, 100, 4, 2}));
-  EXPECT_EQ(maps.v.stride_bytes, (Strides{2 * 64, 2 * 100 * 64, 2 * 4 * 100 * 64}));
+  EXPECT_EQ(maps.v.whole.extent, (Extent{64, 100, 4, 2}));
+  EXPECT_EQ(maps.v.whole.stride_bytes, (Strides{2 * 64, 2 * 100 * 64, 2 * 4 * 100 * 64}));
 }
 
 TEST(TensorMaps, NeverUseTheStrideOfAnAxisOfLengthOne) {
@@ -137,7 +159,7 @@ TEST(TensorMaps, NeverUseTheStrideOfAnAxisOfLengthOne) {
     for (std::size_t axis = 0; axis < 3; ++axis) t->stride[axis] = axis == 0 ? -5 : axis == 1 ? 3 : std::int64_t{1} << 60;
   const TensorMapRequests maps = make_tensor_maps({}, c.problem, c.call);
   expect_encodable(maps);
-  EXPECT_EQ(maps.q.extent, (Extent{128, 1, 1, 1}));
+  EXPECT_EQ(maps.q.whole.extent, (Extent{128, 1, 1, 1}));
 }
 
 TEST(TensorMaps, KeepTheStrideZeroOfAnExpandedAxis) {
@@ -146,8 +168,8 @@ TEST(TensorMaps, KeepTheStrideZeroOfAnExpandedAxis) {
   c.call.k.stride[2] = 0;
   const TensorMapRequests maps = make_tensor_maps({}, c.problem, c.call);
   expect_encodable(maps);
-  EXPECT_EQ(maps.k.extent, (Extent{128, 300, 2, 3}));
-  EXPECT_EQ(maps.k.stride_bytes, (Strides{2 * 2 * 128, 0, 0}));
+  EXPECT_EQ(maps.k.whole.extent, (Extent{128, 300, 2, 3}));
+  EXPECT_EQ(maps.k.whole.stride_bytes, (Strides{2 * 2 * 128, 0, 0}));
 }
 
 TEST(TensorMaps, ReadQWhereThereAreNoKeys) {
@@ -156,7 +178,7 @@ TEST(TensorMaps, ReadQWhereThereAreNoKeys) {
   const ForwardSpec spec{.head_dim = 128, .head_dim_v = 64, .block_n = 96};
   const TensorMapRequests maps = make_tensor_maps(spec, c.problem, c.call);
   expect_encodable(maps);
-  for (const TensorMapRequest* map : {&maps.k, &maps.v}) {
+  for (const TensorMapRequest* map : {&maps.k.whole, &maps.v.whole}) {
     EXPECT_EQ(map->base, c.call.q.data);
     EXPECT_EQ(map->box, (Box{64, 96, 1, 1, 1}));
     EXPECT_LE(map->extent[0], static_cast<std::uint64_t>(c.problem.head_dim)) << "inside the tensor whose memory it names";
@@ -174,7 +196,8 @@ TEST(TensorMaps, OfRaggedTensorsEndWhereASequenceEnds) {
   const auto address = [](const TensorMapRequest& map, std::uint64_t row, std::uint64_t end) {
     return reinterpret_cast<std::uintptr_t>(map.base) + row * map.stride_bytes[0] + end * map.stride_bytes[2];
   };
-  for (const TensorMapRequest* map : {&maps.q, &maps.k, &maps.v, &maps.out}) {
+  for (const ChunkMapRequests* chunks : each(maps)) {
+    const TensorMapRequest* const map = &chunks->whole;
     EXPECT_EQ(map->rank, 5u);
     const std::uint64_t rows = map->extent[1], stride = map->stride_bytes[0];
     const auto first = address(*map, rows - 7, 7);  // a sequence of rows 0 ... 6
@@ -182,7 +205,7 @@ TEST(TensorMaps, OfRaggedTensorsEndWhereASequenceEnds) {
     EXPECT_EQ(address(*map, rows - 5, 12), first + 7 * stride) << "the next sequence, of five rows, begins where the first ends";
     EXPECT_EQ(map->extent[3], rows + 1);
   }
-  EXPECT_EQ(address(maps.k, 300 - 7, 7), reinterpret_cast<std::uintptr_t>(c.call.k.data));
+  EXPECT_EQ(address(maps.k.whole, 300 - 7, 7), reinterpret_cast<std::uintptr_t>(c.call.k.data));
 }
 
 TEST(TensorMaps, EncodeEveryHeadDimAndLength) {
@@ -193,15 +216,11 @@ TEST(TensorMaps, EncodeEveryHeadDimAndLength) {
       ASSERT_TRUE(plan.ok()) << plan.status().message();
       const TensorMapRequests maps = make_tensor_maps(plan.value().spec, c.problem, c.call);
       expect_encodable(maps);
-      EXPECT_EQ(maps.q.extent[0], static_cast<std::uint64_t>(head_dim)) << "columns beyond it are zeros, not the neighbour's";
+      EXPECT_EQ(maps.q.whole.extent[0], static_cast<std::uint64_t>(head_dim)) << "columns beyond it are zeros, not the neighbour's";
     }
 }
 
 // ------------------------------------------------------------------------------------------------------------------------- parameters
-
-ForwardParams params_of(const Case& c, const ForwardSpec& spec = {}, unsigned long long* counter = nullptr) {
-  return make_params(make_geometry(spec, c.problem, 132, 32 << 20), c.problem, c.call, counter);
-}
 
 TEST(ForwardParams, CarryTheCall) {
   Case c = make_case();
@@ -247,7 +266,7 @@ TEST(ForwardParams, TakeEveryFiniteScale) {
 TEST(TensorMaps, LoadsBringInWhatTheAlignmentOfRowsMakesUseOf) {
   const auto l2_bytes = [](std::int64_t heads, std::int64_t head_dim) {
     const Case c = make_case(2, 70, 70, heads, heads, head_dim, head_dim);
-    return make_tensor_maps({.head_dim = tile_width(head_dim), .head_dim_v = tile_width(head_dim)}, c.problem, c.call).k.l2_bytes;
+    return make_tensor_maps({.head_dim = tile_width(head_dim), .head_dim_v = tile_width(head_dim)}, c.problem, c.call).k.whole.l2_bytes;
   };
   for (const std::int64_t head_dim : {64, 80, 96}) EXPECT_EQ(l2_bytes(5, head_dim), 256) << head_dim;
   for (const std::int64_t head_dim : {112, 128, 192, 256}) EXPECT_EQ(l2_bytes(5, head_dim), 128) << head_dim;

@@ -1,8 +1,13 @@
 // Problem -> Plan: every supported problem gets a kernel that can be built, every other one a sentence.
 #include "plan/planner.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -297,6 +302,36 @@ TEST(Planner, AMaskBringsNoTileOfMoreRowsThanTheProblemHadWithoutIt) {
             EXPECT_LE(plan.value().spec.block_m(), without.value().spec.block_m()) << seqlen << ' ' << to_text(plan.value().spec);
           }
         }
+}
+
+// bench/records: rates of many schedules at head dims that the table has no line for. What the model chooses is never far behind the best of them.
+TEST(Planner, ModelsHeadDimsWithoutALineCloseToTheBestThatWasTimed) {
+  std::ifstream file(TANDEM_SOURCE_DIR "/bench/records/2026-12-01T020630-h200-unlisted-head-dims.json");
+  const auto record = nlohmann::json::parse(file);
+  int timed = 0;
+  double sum = 0;
+  for (const auto& row : record["rows"]) {
+    const int head_dim = row["head_dim"], seqlen = row["seqlen"];
+    ForwardProblem asked = problem(head_dim, head_dim, row["causal"]);
+    asked.seqlen_q = asked.seqlen_k = seqlen;
+    asked.batch = 16384 / seqlen;
+    asked.num_heads = asked.num_heads_kv = 2048 / head_dim;
+    const auto plan = plan_forward(asked, {});
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_FALSE(plan.value().tuned);
+    const ForwardSpec& spec = plan.value().spec;
+    const std::string name = fmt::format("m{}n{}_x{}{}{}", spec.block_m(), spec.block_n, spec.ctas_per_sm, spec.q_in_registers ? "_qreg" : "",
+                                         spec.output_stage == OutputStage::own ? "_own" : "");
+    double best = 0;
+    for (const auto& [schedule, rate] : row["tflops"].items()) best = schedule.starts_with('m') ? std::max(best, rate.get<double>()) : best;
+    if (!row["tflops"].contains(name)) continue;
+    const double share = row["tflops"][name].get<double>() / best;
+    EXPECT_GE(share, 0.9) << head_dim << ' ' << seqlen << ' ' << name;
+    sum += share;
+    ++timed;
+  }
+  EXPECT_GE(timed, 24);
+  EXPECT_GE(sum / timed, 0.97);
 }
 
 TEST(Planner, FewTilesGetTheSmallestThatServeTheirHeadDim) {

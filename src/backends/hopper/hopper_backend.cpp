@@ -83,21 +83,20 @@ class HopperForward final : public ForwardExecutable {
  private:
   Status run_part(const ForwardProblem& problem, const ForwardCall& call, Workspace workspace, CUstream stream) const {
     // Each thread keeps the maps of its last run: the next one mostly moves the same layouts to other addresses.
-    thread_local struct { cuda::EncodedMap q, k, v, out, k_last; } maps;
+    thread_local struct { cuda::EncodedMap whole, last; } maps[4];
+    ForwardParams params = make_params(plan_.geometry, problem, call, workspace.data);
     const TensorMapRequests wanted = make_tensor_maps(plan_.spec, problem, call);
     const struct {
-      const TensorMapRequest& request;
-      cuda::EncodedMap& encoded;
-    } encodings[] = {{wanted.q, maps.q}, {wanted.k, maps.k}, {wanted.v, maps.v}, {wanted.out, maps.out}, {wanted.k_last, maps.k_last}};
-    for (const auto& [request, encoded] : encodings)
-      if (Status status = cuda::encode(driver_, request, encoded); !status.ok()) return status;
-
-    ForwardParams params = make_params(plan_.geometry, problem, call, workspace.data);
-    params.q_map = maps.q.map;
-    params.k_map = maps.k.map;
-    params.v_map = maps.v.map;
-    params.out_map = maps.out.map;
-    if (wanted.k_last.needed()) params.k_last_map = maps.k_last.map;
+      const ChunkMapRequests& requests;
+      ChunkMaps& made;
+    } tensors[] = {{wanted.q, params.q_maps}, {wanted.k, params.k_maps}, {wanted.v, params.v_maps}, {wanted.out, params.out_maps}};
+    for (std::size_t i = 0; i < std::size(tensors); ++i) {
+      const auto& [requests, made] = tensors[i];
+      if (Status status = cuda::encode(driver_, requests.whole, maps[i].whole); !status.ok()) return status;
+      if (Status status = cuda::encode(driver_, requests.last, maps[i].last); !status.ok()) return status;
+      made.whole = maps[i].whole.map;
+      if (requests.last.needed()) made.last = maps[i].last.map;
+    }
     return launcher_.launch(forward_, params, stream);
   }
 

@@ -67,8 +67,18 @@ Outputs run_on_gpu(Kernel kernel, const Inputs& inputs) {
     const struct {
       const TensorMapRequest& request;
       TensorMap& map;
-    } encodings[] = {{maps.a, params.a_map},       {maps.b_k, params.b_k_map}, {maps.b_n, params.b_n_map},   {maps.b_16, params.b_16_map},
-                     {maps.b_32, params.b_32_map}, {maps.odd, params.odd_map}, {maps.flat, params.flat_map}, {maps.stored, params.stored_map}};
+    } encodings[] = {{maps.a, params.a_map},
+                     {maps.b_k, params.b_k_map},
+                     {maps.b_n, params.b_n_map},
+                     {maps.b_16, params.b_16_map},
+                     {maps.b_32, params.b_32_map},
+                     {maps.odd, params.odd_map},
+                     {maps.flat, params.flat_map},
+                     {maps.stored, params.stored_map},
+                     {maps.narrow[0], params.narrow_maps[0]},
+                     {maps.narrow[1], params.narrow_maps[1]},
+                     {maps.narrow[2], params.narrow_maps[2]}};
+    static_assert(kNarrowBoxCount == 3);
     for (const auto& [request, map] : encodings) {
       cuda::EncodedMap encoded;
       const Status status = cuda::encode(driver, request, encoded);

@@ -20,6 +20,7 @@ TensorMapRequest map_of(const void* base, Kernel kernel, std::array<std::uint64_
   map.type = kernel == Kernel::wgmma_fp16 ? DType::fp16 : DType::bf16;
   map.extent = extent;
   map.box = box;
+  map.swizzle_bytes = static_cast<int>(box[0]) * 2;
   // (batch, head, row, column), contiguous.
   map.stride_bytes = {extent[0] * 2, extent[0] * extent[1] * 2, extent[0] * extent[1] * extent[2] * 2};
   return map;
@@ -119,6 +120,11 @@ Maps make_maps(Kernel kernel, const void* a, const void* b_k, const void* b_n, c
   maps.odd = map_of(odd, kernel, {kOddColumns, kOddRows, kOddHeads, kOddBatch}, {64, kBoxRows, 1, 1});
   maps.flat = map_of(odd, kernel, {kOddColumns, kOddRows, kOddHeads, kOddBatch}, {64, kFlatRows, kFlatHeads, 1});
   maps.stored = map_of(stored, kernel, {kOddColumns, kOddRows, kOddHeads, kOddBatch}, {64, kBoxRows, 1, 1});
+  for (int i = 0; i < kNarrowBoxCount; ++i) {
+    maps.narrow[i] = maps.odd;
+    maps.narrow[i].box[0] = static_cast<std::uint32_t>(kNarrowBoxes[i].columns);
+    maps.narrow[i].swizzle_bytes = kNarrowBoxes[i].row_bytes;
+  }
   return maps;
 }
 

@@ -37,6 +37,7 @@ std::size_t odd_elements();
 // Tensor maps of a launch whose tensors lie at these addresses, in the order of Params.
 struct Maps {
   TensorMapRequest a, b_k, b_n, b_16, b_32, odd, flat, stored;
+  TensorMapRequest narrow[kNarrowBoxCount];
 };
 Maps make_maps(Kernel kernel, const void* a, const void* b_k, const void* b_n, const void* odd, void* stored);
 

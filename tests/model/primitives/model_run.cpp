@@ -20,7 +20,7 @@ TensorMap encode(const TensorMapRequest& request) {
   map.base = static_cast<const unsigned char*>(request.base);
   map.rank = 4;
   map.element_bytes = 2;
-  map.swizzle = model::swizzle_of_row(request.swizzle_bytes());
+  map.swizzle = model::swizzle_of(request.swizzle_bytes);
   map.stride_bytes[0] = 2;
   for (std::size_t i = 0; i < 4; ++i) {
     map.extent[i] = request.extent[i];
@@ -69,8 +69,10 @@ Outputs run_in_model(Kernel kernel, const Inputs& inputs, std::uint64_t seed) {
   outputs.out.assign(static_cast<std::size_t>(out_words(kernel)), 0);
   outputs.stored.assign(kernel == Kernel::moves ? odd_elements() : 0, 0xffff);
   const Maps maps = make_maps(kernel, inputs.a.data(), inputs.b_k.data(), inputs.b_n.data(), inputs.odd.data(), outputs.stored.data());
-  const Params params{encode(maps.a),   encode(maps.b_k),  encode(maps.b_n),    encode(maps.b_16),    encode(maps.b_32),
-                      encode(maps.odd), encode(maps.flat), encode(maps.stored), inputs.floats.data(), outputs.out.data()};
+  const Params params{encode(maps.a),      encode(maps.b_k),     encode(maps.b_n),  encode(maps.b_16),
+                      encode(maps.b_32),   encode(maps.odd),     encode(maps.flat), {encode(maps.narrow[0]), encode(maps.narrow[1]), encode(maps.narrow[2])},
+                      encode(maps.stored), inputs.floats.data(), outputs.out.data()};
+  static_assert(kNarrowBoxCount == 3);
 
   model::GlobalMemory memory;
   const auto add = [&](const char* name, const auto& values, GlobalAccess access) {

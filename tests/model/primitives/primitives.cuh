@@ -148,6 +148,23 @@ TANDEM_DEVICE void move_everything(const Params& params) {
   constexpr BoxPlace flat_places[] = {kFlatPlaces[0], kFlatPlaces[1], kFlatPlaces[2]};
   load_boxes(s, phase, params.flat_map, flat_places, kFlatBoxes, kFlatWords, params.out + offset_of(Move::flat_boxes));
 
+  // Boxes that leave part of each row as it was.
+  constexpr NarrowBox narrow_boxes[] = {kNarrowBoxes[0], kNarrowBoxes[1], kNarrowBoxes[2]};
+  for (int i = 0; i < kNarrowBoxCount; ++i) {
+    fill(s.box, kBoxWords, kNarrowSalt + i);
+    ptx::fence_proxy_async_shared();
+    ptx::block_sync();
+    if (thread == 0) {
+      ptx::mbarrier_arrive_expect_tx(s.full, kBoxRows * narrow_boxes[i].columns * 2);
+      ptx::tma_load_4d(s.box, params.narrow_maps[i], s.full, kNarrowPlace.column, kNarrowPlace.row, kNarrowPlace.head, kNarrowPlace.batch,
+                       ptx::CacheHint::evict_first);
+    }
+    ptx::mbarrier_wait(s.full, phase);
+    phase ^= 1;
+    dump(params.out + offset_of(Move::narrow_boxes) + i * kBoxWords, s.box, kBoxWords);
+    ptx::block_sync();
+  }
+
   // Stores that stick out.
   constexpr BoxPlace store_places[] = {kStorePlaces[0], kStorePlaces[1], kStorePlaces[2], kStorePlaces[3], kStorePlaces[4]};
   for (int i = 0; i < kStores; ++i) {

@@ -32,6 +32,14 @@ constexpr BoxPlace kFlatPlaces[] = {{0, 0, 0, 0}, {8, 45, 2, 1}, {-16, -3, -1, 0
 constexpr int kFlatBoxes = sizeof(kFlatPlaces) / sizeof(kFlatPlaces[0]);
 constexpr int kBoxWords = kBoxRows * 32;  // 128 bytes a row
 constexpr int kFlatWords = kFlatRows * kFlatHeads * 32;
+// Boxes narrower than the swizzle: their columns, and the bytes that a row takes in shared memory.
+struct NarrowBox {
+  int columns, row_bytes;
+};
+constexpr NarrowBox kNarrowBoxes[] = {{8, 32}, {24, 64}, {40, 128}};
+constexpr int kNarrowBoxCount = sizeof(kNarrowBoxes) / sizeof(kNarrowBoxes[0]);
+constexpr BoxPlace kNarrowPlace = {16, 30, 1, 1};
+constexpr int kNarrowSalt = 110;
 constexpr BoxPlace kStorePlaces[] = {{0, 0, 0, 0}, {32, 40, 1, 1}, {8, 45, 2, 0}, {64, 20, 0, 0}, {0, 60, 0, 0}};
 constexpr int kStores = sizeof(kStorePlaces) / sizeof(kStorePlaces[0]);
 
@@ -47,11 +55,12 @@ constexpr int wgmma_offset(int n, int way) {
 }
 constexpr int kWgmmaWords = wgmma_offset(kMaxN + kStepN, 0);
 
-enum class Move : int { boxes, flat_boxes, ldmatrix, stmatrix, shuffles, count };
+enum class Move : int { boxes, flat_boxes, narrow_boxes, ldmatrix, stmatrix, shuffles, count };
 constexpr int words_of(Move move) {
   switch (move) {
     case Move::boxes: return kBoxes * kBoxWords;
     case Move::flat_boxes: return kFlatBoxes * kFlatWords;
+    case Move::narrow_boxes: return kNarrowBoxCount * kBoxWords;
     case Move::ldmatrix: return 4 * 32 * 4;   // warps, lanes, registers
     case Move::stmatrix: return 4 * 16 * 32;  // warps, rows, words
     case Move::shuffles: return 128 * 6;
@@ -79,6 +88,7 @@ struct Params {
   TensorMap a_map, b_k_map, b_n_map;  // boxes 64 x 64, 64 x 256, 64 x 64
   TensorMap b_16_map, b_32_map;       // as b_k_map, boxes 16 and 32 wide
   TensorMap odd_map, flat_map;
+  TensorMap narrow_maps[kNarrowBoxCount];
   TensorMap stored_map;  // as odd_map, of another tensor; boxes 64 x 32
   const unsigned* floats;
   unsigned* out;

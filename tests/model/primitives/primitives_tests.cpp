@@ -73,6 +73,26 @@ TEST_P(Primitives, BoxesAreSwizzledAndZeroOutsideTheTensor) {
     expect_box(inputs, &got.out[static_cast<std::size_t>(offset_of(Move::flat_boxes) + i * kFlatWords)], kFlatPlaces[i], kFlatRows, kFlatHeads);
 }
 
+TEST_P(Primitives, BoxesNarrowerThanTheSwizzleLeaveTheRestOfEachRow) {
+  const Inputs inputs = make_inputs(Kernel::moves);
+  const Outputs& got = run(Kernel::moves);
+  for (int box = 0; box < kNarrowBoxCount; ++box) {
+    const auto [columns, row_bytes] = kNarrowBoxes[box];
+    std::vector<std::uint32_t> expected;
+    for (int word = 0; word < kBoxWords; ++word) expected.push_back(pattern(kNarrowSalt + box, word));
+    for (int row = 0; row < kBoxRows; ++row)
+      for (int column = 0; column < columns; column += 2) {
+        const int linear = row * row_bytes + column * 2;
+        const int place = linear ^ (linear / 128 % (row_bytes / 16) * 16);
+        const auto at = [&](int i) { return odd_at(inputs, kNarrowPlace.column + column + i, kNarrowPlace.row + row, kNarrowPlace.head, kNarrowPlace.batch); };
+        expected[static_cast<std::size_t>(place / 4)] = at(0) | static_cast<std::uint32_t>(at(1)) << 16;
+      }
+    for (int word = 0; word < kBoxWords; ++word)
+      ASSERT_EQ(got.out[static_cast<std::size_t>(offset_of(Move::narrow_boxes) + box * kBoxWords + word)], expected[static_cast<std::size_t>(word)])
+          << columns << " columns in rows of " << row_bytes << " bytes, word " << word;
+  }
+}
+
 TEST_P(Primitives, StoresWriteWhatLiesInsideTheTensorAndNothingElse) {
   const Outputs& got = run(Kernel::moves);
   for (int batch = 0; batch < kOddBatch; ++batch)
