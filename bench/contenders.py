@@ -14,7 +14,7 @@ except ImportError:
     fa3 = None
 
 GRAPH_MS = 8.0  # about as long is a graph of repeated calls
-WARM_MS = 80.0  # until a contender has its own clock
+WARM_MS = 80.0  # until most of its predecessor's clock is gone
 
 
 def sdpa(backend, q, k, v, causal):

@@ -52,7 +52,6 @@ CANDIDATES = {
                (f"block_n=112,{THREE},output_stage=own", "three warpgroups keep the exp unit fed; 128 keys would fill the registers"),
                (f"block_n=96,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue"),
                (f"block_n=80,ctas_per_sm=3,{SMALL}", "three small blocks cover each other's prologue and epilogue")],
-    # Heads whose rows end inside a 32-byte sector load slower, Q above all.
     (72, 72): [(f"block_n=128,{OWN}", FEW_ROWS), (f"block_n=112,{THREE},output_stage=own", ROWS_192), (f"block_n=96,{THREE},{OWN},stages=3", f"{ROWS_192_Q}; {THIRD}"),
                (f"block_n=96,{THREE},{OWN}", ROWS_192_Q), (f"block_n=112,{THREE},stages=3", f"{ROWS_192}; {THIRD}"),
                (f"block_n=96,{THREE},q_buffers=2,stages=3", f"{ROWS_192}; {NEXT_Q}; {THIRD}")],
@@ -76,6 +75,9 @@ CANDIDATES = {
     # Without turns they are as fast, and windows find no registers.
     (256, 256): [("block_n=64", "64 keys divide the usual lengths"), ("block_n=80", WIDEST)],
 }
+# A sweep has tiles for every multiprocessor many times over. Where there are too few of them the smallest of the head dim serve (planner.cpp): these, whatever won.
+FEW_TILES = {(64, 64): (f"block_n=80,ctas_per_sm=3,{SMALL}", "64 rows a tile reach more multiprocessors where tiles are few")}
+FEW_TILES_BELOW = 1  # tokens: no length by itself
 SECTIONS_MB = (16, 32)
 FIELDS = ("head_dim", "head_dim_v", "causal", "consumer_warpgroups", "block_n", "stages", "q_buffers", "ctas_per_sm", "cluster", "overlap", "q_in_registers",
           "lazy_rescale", "turns", "output_stage", "scheduler")
@@ -170,6 +172,9 @@ def lines_of(records, key):
         return min(max(by_seqlen[n].get(name, 0.0) for name in names) / max(by_seqlen[n].values()) for n in lengths)
 
     seqlens, lines, start = list(by_seqlen), [], 0
+    if key[:2] in FEW_TILES:
+        fields, why = FEW_TILES[key[:2]]
+        lines.append((FEW_TILES_BELOW, SECTIONS_MB[0], why, specs[f"{fields} section_mb={SECTIONS_MB[0]}"]["spec"]))
     while start < len(seqlens):
         end, chosen = start, None
         while end < len(seqlens):
@@ -183,7 +188,7 @@ def lines_of(records, key):
         others = [closeness(schedules[schedule], lengths) for schedule in schedules if schedule != chosen]
         distance = f"; the next is {1 - max(others):.0%} behind" if others else ""
         line = (below, winner["section_mb"], winner["why"] + distance, winner["spec"])
-        if lines and lines[-1][3] == line[3]:  # neighbours that chose the same schedule
+        if lines and lines[-1][0] != FEW_TILES_BELOW and lines[-1][3] == line[3]:  # neighbours that chose the same schedule
             lines[-1] = (below, *lines[-1][1:])
         else:
             lines.append(line)

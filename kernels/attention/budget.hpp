@@ -21,7 +21,7 @@ constexpr int kProducerRegistersCpAsync = 40;
 // More than this a producer has no use for.
 constexpr int kProducerRegistersUseful = 56;
 
-// What an instruction needs beside its accumulators: operands, descriptors, addresses. ptxas asks for 86 registers beside 56 accumulators.
+// What an instruction needs beside its accumulators: operands, descriptors, addresses. Beside 56 accumulators ptxas asks for 30.
 constexpr int kRegistersBesideAccumulators = 30;
 
 struct RegisterSplit {

@@ -1,7 +1,7 @@
 // How wide the tiles in shared memory are: chunks of 64 columns beside each other, each [rows][width]. Plain C++20, shared with the host.
 //
-// A load brings the columns of the tensor and no more. Zeros that TMA fills in beside them cost power, and an end inside a sector of 32 bytes costs it more:
-// together 2 to 6 % of the clock (docs/worklog.md). What a tile has beyond them is zeroed once (storage.cuh).
+// A load brings the columns of the tensor and no more. Zeros that TMA fills in beside them cost power, up to 6 % of the clock, most at head
+// dim 72 (docs/worklog.md). What a tile has beyond them is zeroed once (storage.cuh).
 #pragma once
 
 namespace tandem::tile {

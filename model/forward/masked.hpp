@@ -33,7 +33,7 @@ inline constexpr MaskedTile kMaskedTiles[] = {
 
 inline constexpr std::size_t kMaskedCount = std::size(kMaskedKinds) * std::size(kMaskedTiles);
 
-// What causal windows over short sequences get at head dim 64, and the same full.
+// Small windowed blocks, three a multiprocessor.
 constexpr ForwardSpec small_windowed_blocks(bool causal) {
   ForwardSpec spec{.head_dim = 64, .head_dim_v = 64, .causal = causal, .local = true, .consumer_warpgroups = 1, .block_n = 48, .ctas_per_sm = 3};
   spec.q_in_registers = true;

@@ -57,7 +57,7 @@ class OperandCache {
   std::unordered_map<Key, OperandUnits, Hash> units_;
 };
 
-// Where in its tensor the first unit of an operand came from, if all of it came by TMA.
+// Where in its tensor the first unit of an operand came from, of those that came by TMA: a kernel may have made the others.
 struct OperandPlace {
   const void* tensor = nullptr;
   int coordinate[5] = {};

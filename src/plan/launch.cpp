@@ -57,17 +57,6 @@ TensorMapRequest ragged_map(const Tensor& tensor, DType type, int box_rows) {
   return map;
 }
 
-// Those of the tensor. Those of the tile, with zeros, of Q where O passes through its buffer and leaves something there, and of tensors that lack more than a
-// piece of the last chunk, which only the model plays on such tiles.
-LoadedColumns loaded_columns(const ForwardSpec& spec, const ForwardProblem& problem) {
-  const auto of = [](std::int64_t columns, int tile) {
-    const int existing = smaller_than_int(columns);
-    return existing + tile::kPieceColumns >= tile && tile::chunks_of(existing) == tile::chunks_of(tile) ? existing : tile;
-  };
-  const int qk = of(problem.head_dim, spec.head_dim);
-  return {spec.output_stage == OutputStage::q_buffer ? spec.head_dim : qk, qk, of(problem.head_dim_v, spec.head_dim_v)};
-}
-
 // The map of the last chunk, if `columns` do not fill it: the same tensor, a narrower box.
 void add_last(ChunkMapRequests& maps, int columns, int swizzle_bytes) {
   const int left = columns % tile::kChunkColumns;
@@ -100,6 +89,17 @@ std::int64_t held_back(const ForwardSpec& spec, const ForwardProblem& problem, s
 StridedTensor strided(const Tensor& tensor) { return {tensor.data, tensor.stride[0], tensor.stride[1], tensor.stride[2]}; }
 
 }  // namespace
+
+// Those of the tensor. Those of the tile, with zeros, of Q where O passes through its buffer and leaves something there, and of tensors that lack more than a
+// piece of the last chunk, which only the model plays on such tiles.
+LoadedColumns loaded_columns(const ForwardSpec& spec, const ForwardProblem& problem) {
+  const auto of = [](std::int64_t columns, int tile) {
+    const int existing = smaller_than_int(columns);
+    return existing + tile::kPieceColumns >= tile && tile::chunks_of(existing) == tile::chunks_of(tile) ? existing : tile;
+  };
+  const int qk = of(problem.head_dim, spec.head_dim);
+  return {spec.output_stage == OutputStage::q_buffer ? spec.head_dim : qk, qk, of(problem.head_dim_v, spec.head_dim_v)};
+}
 
 LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& problem, int multiprocessors, std::int64_t l2_bytes) {
   LaunchGeometry geometry;

@@ -59,6 +59,8 @@ struct TensorMapRequests {
   ChunkMapRequests q, k, v, out;
 };
 
+LoadedColumns loaded_columns(const ForwardSpec& spec, const ForwardProblem& problem);
+
 // `multiprocessors` of the device; `l2_bytes` that K and V of a section of heads may fill.
 LaunchGeometry make_geometry(const ForwardSpec& spec, const ForwardProblem& problem, int multiprocessors, std::int64_t l2_bytes);
 

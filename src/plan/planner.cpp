@@ -163,6 +163,7 @@ ForwardSpec model_spec(const ForwardProblem& asked, const DeviceShape& device, i
               best_cycles = cycles;
             }
           }
+  if (best.softcap_binds()) best.turns = Turns::none;  // see adapted()
   return best;
 }
 

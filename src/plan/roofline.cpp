@@ -46,8 +46,8 @@ Roofline roofline(const ForwardSpec& spec) {
 }
 
 double tile_cycles(const ForwardSpec& spec, double steps) {
-  // Fitted to the order in which the schedules of bench/records came, 439 problems: what it chooses is 1.2 % behind the best of those in the mean, and 2.5 %
-  // at the head dims that the table has no line for.
+  // Fitted to the order in which the schedules of bench/records came: what it chooses is 1.2 % behind the best of 411 problems in the mean, and 2.5 % in 28
+  // at head dims without a line. Those runs are themselves good to 2 or 3 %.
   constexpr double kEfficiency = 0.88;  // of the bound, in the steady loop
   // A step of a warpgroup is a chain: its GEMMs, its softmax, and what it waits for between them. Of that a part stays uncovered, the less the more
   // warpgroups there are, and much less where they take turns. So narrow blocks cost more than their share.

@@ -18,10 +18,14 @@ struct TunedLine {
 inline constexpr TunedLine kTunedForward[] = {
     // clang-format off
     // <lines>
+    {64, 64, 1, 16, "64 rows a tile reach more multiprocessors where tiles are few",
+     {.head_dim = 64, .head_dim_v = 64, .consumer_warpgroups = 1, .block_n = 80, .ctas_per_sm = 3, .turns = Turns::none}},
     {64, 64, 1536, 16, "two warpgroups begin and end a short tile faster than three; the next is 7% behind",
      {.head_dim = 64, .head_dim_v = 64, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
     {64, 64, 0, 16, "three warpgroups keep the exp unit fed; Q in registers, and 96 keys leave room for it; the next is 2% behind",
      {.head_dim = 64, .head_dim_v = 64, .consumer_warpgroups = 3, .block_n = 96, .q_in_registers = true, .output_stage = OutputStage::own}},
+    {64, 64, 1, 16, "64 rows a tile reach more multiprocessors where tiles are few",
+     {.head_dim = 64, .head_dim_v = 64, .causal = true, .consumer_warpgroups = 1, .block_n = 80, .ctas_per_sm = 3, .turns = Turns::none}},
     {64, 64, 1536, 16, "two warpgroups begin and end a short tile faster than three; the next is 5% behind",
      {.head_dim = 64, .head_dim_v = 64, .causal = true, .block_n = 128, .q_in_registers = true, .output_stage = OutputStage::own}},
     {64, 64, 0, 16, "three warpgroups keep the exp unit fed; Q in registers, and 96 keys leave room for it; the next is 4% behind",

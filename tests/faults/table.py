@@ -26,7 +26,7 @@ SPECS = {
 
 # Queries and keys, which end inside a tile, and how many columns the tensors lack beside it.
 SHAPES = {"own": (150, 150, 0), "registers": (150, 150, 0), "q_buffer": (150, 150, 8), "short": (200, 50, 0), "capped": (70, 150, 0), "narrow": (70, 150, 8),
-          "cluster": (150, 150, 0)}
+          "cluster": (150, 150, 8)}
 
 FORWARD = "attention/forward.cuh"
 EPILOGUE = "attention/epilogue.cuh"

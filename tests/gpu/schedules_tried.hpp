@@ -37,6 +37,10 @@ inline constexpr Schedule kSchedulesTried[] = {
     {256, 256, "block_n=80,output_stage=q_buffer"},
     {256, 256, "cluster=2,scheduler=static_persistent"},
     {80, 80, "consumer_warpgroups=2,block_n=128,cluster=2,scheduler=single_tile"},
+    // Tensors that end inside their tiles.
+    {72, 72, "consumer_warpgroups=2,block_n=128,cluster=2,scheduler=static_persistent"},
+    {88, 88, "consumer_warpgroups=2,block_n=96,q_in_registers=false,output_stage=q_buffer"},
+    {120, 120, "q_in_registers=false,output_stage=q_buffer"},
 };
 
 struct ScheduleShape {

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <limits>
 
 #include "attention/budget.hpp"
@@ -141,10 +140,13 @@ TEST(Planner, AnswersTheSameEveryTime) {
 
 TEST(Planner, ASoftcapWaitsForNoTurnWhereItsSoftmaxIsLongerThanTheGemms) {
   for (const bool causal : {false, true}) {
-    ForwardProblem capped = problem(128, 128, causal);
-    capped.softcap = true;
-    EXPECT_EQ(plan_forward(capped, {}).value().spec.turns, Turns::none);
-    EXPECT_EQ(plan_forward(problem(128, 128, causal), {}).value().spec.turns, Turns::gemm_issue);
+    ForwardProblem capped;
+    for (const int head_dim : {48, 128, 144}) {  // with and without a line in the table
+      capped = problem(head_dim, head_dim, causal);
+      EXPECT_EQ(plan_forward(capped, {}).value().spec.turns, Turns::gemm_issue);
+      capped.softcap = true;
+      EXPECT_EQ(plan_forward(capped, {}).value().spec.turns, Turns::none) << head_dim;
+    }
     capped.head_dim = capped.head_dim_v = 256;
     EXPECT_EQ(plan_forward(capped, {}).value().spec.turns, Turns::gemm_issue);
   }
@@ -324,7 +326,10 @@ TEST(Planner, ModelsHeadDimsWithoutALineCloseToTheBestThatWasTimed) {
                                          spec.output_stage == OutputStage::own ? "_own" : "");
     double best = 0;
     for (const auto& [schedule, rate] : row["tflops"].items()) best = schedule.starts_with('m') ? std::max(best, rate.get<double>()) : best;
-    if (!row["tflops"].contains(name)) continue;
+    if (!row["tflops"].contains(name)) {
+      EXPECT_EQ(name, "m192n112_x1_qreg_own") << "not timed, at head dim 48 between two that were";
+      continue;
+    }
     const double share = row["tflops"][name].get<double>() / best;
     EXPECT_GE(share, 0.9) << head_dim << ' ' << seqlen << ' ' << name;
     sum += share;
@@ -335,13 +340,13 @@ TEST(Planner, ModelsHeadDimsWithoutALineCloseToTheBestThatWasTimed) {
 }
 
 TEST(Planner, FewTilesGetTheSmallestThatServeTheirHeadDim) {
-  for (const int head_dim : {72, 80, 88, 96}) {
+  for (const int head_dim : {64, 72, 80, 88, 96}) {
     ForwardProblem few = problem(head_dim, head_dim);
     few.batch = 1;
-    few.num_heads = 4;
+    few.num_heads = 2;
     const auto plan = plan_forward(few, {});
     ASSERT_TRUE(plan.ok()) << plan.status().message();
-    EXPECT_EQ(plan.value().spec.block_m(), 128) << head_dim;
+    EXPECT_EQ(plan.value().spec.block_m(), head_dim == 64 ? 64 : 128) << head_dim;
   }
 }
 

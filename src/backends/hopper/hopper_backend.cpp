@@ -148,6 +148,7 @@ class HopperBackend final : public Backend {
     if (!function.ok() && plan.value().spec.head_dim_v % 16 != 0) {
       // Without a compiler: packs hold the widths that ship, and the next one serves too.
       plan.value().spec.head_dim_v = tile_width(plan.value().spec.head_dim_v);
+      plan.value().geometry.loaded = loaded_columns(plan.value().spec, problem_of_part(problem, 0));
       if (auto wider = kernels_.get(plan.value().spec); wider.ok()) function = std::move(wider);
     }
     if (!function.ok()) return function.status();
